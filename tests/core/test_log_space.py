@@ -57,7 +57,7 @@ def opened(path, disk, used=0):
 
 
 def test_a_first_message_takes_little(tmp_path):
-    with reput.open(tmp_path / "s", plugins=[]) as store:
+    with reput.open(tmp_path / "s", plugins=[], sizes="rocketmq") as store:
         store.put(reput.Message("greetings", b"hello"))
         store.flush()
         path = tmp_path / "s" / "commitlog" / file_name(0)

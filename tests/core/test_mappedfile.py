@@ -5,7 +5,8 @@ import pytest
 from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
 from reput.files.filepool import FilePool
-from reput.files.mappedfile import MappedFile, MappedFileQueue
+from reput.files.mappedfile import MappedFile
+from reput.files.mappedfilequeue import MappedFileQueue
 from reput.files.system.disk import Disk
 
 SIZE = 1024

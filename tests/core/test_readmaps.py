@@ -15,7 +15,7 @@ import pytest
 import reput
 from reput.files import readmap
 from reput.files.filepool import FilePool
-from reput.files.mappedfile import MappedFileQueue
+from reput.files.mappedfilequeue import MappedFileQueue
 from reput.files.prefault import POPULATE_READ, populate
 from reput.files.readmap import ReadMaps
 from reput.files.system.disk import Disk

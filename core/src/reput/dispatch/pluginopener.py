@@ -174,6 +174,8 @@ class PluginOpener:
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             default_queue_count=self.log.config.default_queue_count,
             light_queues=self.log.config.max_light_queues > 0,
+            grows=self.log.files.grows,
+            fills=self.log.files.fills,
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,
             note_loss=self._note_loss,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reput.files.filepool import FilePool as FilePool
     from reput.files.filepool import Handle as Handle
     from reput.files.filepool import ReplacedError as ReplacedError
-    from reput.files.mappedfile import MappedFileQueue as MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue as MappedFileQueue
     from reput.files.readmap import MAPPED_MIN as MAPPED_MIN
     from reput.files.system.directorytree import Entry as Entry
     from reput.files.system.directorytree import is_read_only as is_read_only
@@ -44,7 +44,7 @@ _EXPORTS = {
     "FlushFailedError": "system.diskfull",
     "Handle": "filepool",
     "MAPPED_MIN": "readmap",
-    "MappedFileQueue": "mappedfile",
+    "MappedFileQueue": "mappedfilequeue",
     "OWN_DIRECTORY": "filenames",
     "ReplacedError": "filepool",
     "DirtyFiles": "dirtyfiles",

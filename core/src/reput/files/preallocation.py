@@ -84,6 +84,7 @@ class FileAllocator(_BackgroundThread):
     """Keeps one new file ready. Thread-safe."""
 
     def __init__(self, directory: str, file_size: int, disk: Disk, *, ahead: bool) -> None:
+        """Make files of ``file_size`` bytes in ``directory``; ``ahead``: on a thread."""
         super().__init__("reput-allocate")
         self._path = os.path.join(directory, READY_NAME)
         self._file_size = file_size
@@ -109,7 +110,7 @@ class FileAllocator(_BackgroundThread):
             self._asked.set()
 
     def take(self) -> str:
-        """Return the path of a file of full size, made now if none is ready; the caller renames it.
+        """Return the path of a new file, made now if none is ready; the caller renames it.
 
         Raises:
             OSError: the disk has no space for the file.

@@ -92,7 +92,7 @@ class ReadMaps(Generic[_File]):
 
         Args:
             file: identifies the file.
-            size: bytes of the file.
+            size: bytes of the file when it is full.
             start: file position of the first piece that is wanted.
             end: file position after the last one.
             count: how many pieces are wanted.
@@ -104,16 +104,22 @@ class ReadMaps(Generic[_File]):
         is_worth = count >= MAPPED_MIN and 0 <= start < end <= limit <= size
         if not self._works or not is_worth or end - start > count * _SPREAD_MAX:
             return None
-        found = self._maps.get(file) or self._made(file, size)
-        if found is None or found.map.size() < size or not found.load(start, end, limit):
+        found = self._maps.get(file)
+        if found is None or len(found.data) < end:  # it may have grown since it was mapped
+            found = self._made(file, size, end)
+        if found is None or found.map.size() < len(found.data):
+            return None
+        if not found.load(start, end, min(limit, len(found.data))):
             return None
         return found.data[start:end]
 
-    def _made(self, file: _File, size: int) -> _ReadMap | None:
+    def _made(self, file: _File, size: int, end: int) -> _ReadMap | None:
         forget_count = self._forget_count
         with self._descriptor(file) as descriptor:
             if not self._disk.is_whole(descriptor, size):
-                return None
+                size = self._disk.size(descriptor)
+                if size < end or not self._disk.is_whole(descriptor, size):
+                    return None
             try:
                 made = self._disk.map_to_read(descriptor, size)
             except (OSError, ValueError, OverflowError) as error:

@@ -13,6 +13,7 @@ from reput.lazyexports import lazy_exports
 if TYPE_CHECKING:
     from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
+    from reput.log.config import files_grow as files_grow
     from reput.log.damage import CUT as CUT
     from reput.log.damage import FILLED as FILLED
     from reput.log.damage import GONE as GONE
@@ -85,6 +86,7 @@ _EXPORTS = {
     "TimeRuns": "timeruns",
     "LogWalk": "reader.logwalk",
     "Writer": "reader.logend",
+    "files_grow": "config",
     "fill": "recovery.repair",
     "fingerprint_of": "progress",
     "ledger_in": "reader.ledgerfiles",

@@ -14,10 +14,15 @@ from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.record.messageids import pack_host
 from reput.validators import INT32_MAX, integer_between
 
-__all__ = ["LOG_SECTION", "CommitLogConfig"]
+__all__ = ["LOG_SECTION", "CommitLogConfig", "files_grow"]
 
 LOG_SECTION: Final = "commitlog"
 """Name of the configuration section."""
+
+
+def files_grow(sections: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the files of a store with these options grow (`CommitLogConfig.grows`)."""
+    return sections.get(LOG_SECTION, {}).get("grows") is True
 
 
 _PORT: Final = 10_911
@@ -53,6 +58,14 @@ class CommitLogConfig:
     8 bytes smaller than a file.
 
     Lower it, before the first message, when retention is to remove old messages in smaller steps.
+    """
+    grows: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Begin the files of the log, the queues and the index small, and extend them as messages come.
+    If false, each file has its full size from the start, as a broker expects. A new store of
+    `reput.open` has growing files, unless you pass ``sizes="rocketmq"``, which also fills the files
+    of an existing store.
+
+    Set it to false before a broker takes the directory over.
     """
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
     """``"async"``: a put returns when its bytes are in the page cache; they are flushed every
@@ -128,6 +141,12 @@ class CommitLogConfig:
     a power cut can lose.
     """
 
+    small_sizes: ClassVar[Mapping[str, Any]] = {
+        # 240,000 messages of 280 bytes: a roll is rare, and retention removes 64 MiB at a time.
+        "file_size": 64 << 20,
+        "grows": True,
+    }
+    """Options of new stores that are not made for a broker."""
     removed_options: ClassVar[Mapping[str, str]] = {
         "plugin_flush_interval_ms": "plugins' files are flushed every second",
         "store_port": 'store_address has the port, as in "127.0.0.1:10911"',

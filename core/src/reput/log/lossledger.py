@@ -17,7 +17,7 @@ import attrs
 
 from reput.files.filenames import OWN_DIRECTORY, is_safe_name
 from reput.files.jsonfiles import object_of, structure_of
-from reput.files.mappedfile import unused_path
+from reput.files.mappedfilequeue import unused_path
 from reput.log.damage import CUT, GONE, SKIPPED, Loss
 from reput.signalsafe import new_lock
 

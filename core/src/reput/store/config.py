@@ -19,7 +19,7 @@ from reput.store.operations.arguments import path_argument
 
 if TYPE_CHECKING:
     from reput.dispatch.statefiles.manifest import Manifest
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.plugin.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]
@@ -29,6 +29,7 @@ __all__ = [
     "decide",
     "read_sections",
     "with_file_size",
+    "with_small_sizes",
 ]
 
 DISPATCH_SECTION: Final = "dispatch"
@@ -121,6 +122,23 @@ def decide(
 def _is_policy(name: str, installed: Mapping[str, InstalledPlugin]) -> bool:
     found = installed.get(name)
     return found is not None and found.load().is_policy
+
+
+def with_small_sizes(
+    names: Iterable[str | Plugin], sections: Sections, by_name: Mapping[str, InstalledPlugin]
+) -> Sections:
+    """Return ``sections`` with the options of small files, where the caller does not set them.
+
+    Each class of options has its own, as the class attribute ``small_sizes``; plugins that are
+    given as objects have theirs already.
+    """
+    kinds: dict[str, type] = {LOG_SECTION: CommitLogConfig}
+    for name in names:
+        if isinstance(name, str) and name in by_name:
+            kinds[name] = by_name[name].load().config_type
+    small = {name: getattr(kind, "small_sizes", {}) for name, kind in kinds.items()}
+    found = {name: {**sizes, **sections.get(name, {})} for name, sizes in small.items() if sizes}
+    return {**sections, **found}
 
 
 def with_file_size(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import instance_of
@@ -67,6 +67,11 @@ class ConsumeQueueConfig:
 
     Lower it when a store has thousands of queues that keep few messages each.
     """
+    small_sizes: ClassVar[Mapping[str, Any]] = {
+        # 1.25 MiB: as many messages in each of 4 queues as a log file of 64 MiB holds.
+        "units_per_file": 65_536,
+    }
+    """Options of new stores that are not made for a broker."""
     extend: bool = attrs.field(default=False, validator=instance_of(bool))
     """Keep tags code, store time and bit map of each message in extend files. A bit map shows which
     registered filters select the message. Reads with a registered filter can then skip messages
@@ -123,6 +128,8 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.log.losses,
             context.queue_floors.floor,
             writable=context.writable,
+            grows=context.grows,
+            fills=context.fills,
             scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         self._follower = TailingReader(context)
@@ -138,11 +145,12 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Set the file size to that of the files found, or of the store they are built for."""
         context = self.context
         root = context.root
-        sized = _first_size(found)
+        least = self.config.units_per_file * UNIT_SIZE if context.grows or context.fills else 0
+        sized = _first_size(found, least)
         self._is_sized = sized is not None
         if sized is None and context.sizes_from:
             root = context.sizes_from
-            sized = _first_size(self._on_disk(root))
+            sized = _first_size(self._on_disk(root), least)
         if sized is not None:
             # The files of an existing store determine the size.
             topic, queue_id, size = sized
@@ -275,6 +283,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.disk,
             context.queue_floors.known,
             context.log.min_physical_offset,
+            grows=context.grows,
         )
 
     @reput.hookimpl(optionalhook=True)
@@ -486,13 +495,24 @@ class ConsumeQueuePlugin(reput.Plugin):
                 self.files.pool.close()
 
 
-def _first_size(found: Iterable[_Listed]) -> tuple[str, int, int] | None:
-    """Return topic, queue id and size of the first file that has bytes; None without one."""
+def _first_size(found: Iterable[_Listed], least: int) -> tuple[str, int, int] | None:
+    """Return topic, queue id and size of the first file that has bytes; None without one.
+
+    Args:
+        found: the files of each queue.
+        least: bytes of a full file, as far as the options say, if files grow; else 0. Then the size
+            is that of files which other files follow, and no smaller than the largest.
+    """
+    first = None
     for topic, queue_id, files in found:
+        if least and len(files) > 1:
+            return topic, queue_id, files[1][0] - files[0][0]
         for _, size in files:
-            if size:
+            if size and not least:
                 return topic, queue_id, size
-    return None
+            if size and (first is None or size > first[2]):
+                first = topic, queue_id, max(size - size % UNIT_SIZE, least)
+    return first
 
 
 def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:

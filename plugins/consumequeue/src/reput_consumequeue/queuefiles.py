@@ -49,6 +49,7 @@ class QueueFiles(RecordFiles):
         super().__init__(
             directory, shared, record_size=UNIT_SIZE, per_file=shared.units_per_file, depth=2
         )
+        self.grows = shared.grows
         self.lost_last = False
         """Whether a file without bytes was found: units may be missing after those before it."""
         # The file written last, as nearly every write continues in it: its units, its path.
@@ -65,6 +66,9 @@ class QueueFiles(RecordFiles):
         """
         self.per_file = self.shared.units_per_file  # a reader may have learnt it meanwhile
         found = list(unit_files(self.shared.disk, self.directory) if listed is None else listed)
+        expected = self.file_size
+        if self.grows or self.shared.fills:
+            found = self._filled(found, expected)
         sizes = [size for _, size in found]
         if 0 in sizes:
             # A power cut took a size that was not flushed. Later files were not flushed either, and
@@ -76,7 +80,6 @@ class QueueFiles(RecordFiles):
                     self.shared.disk.remove(f"{self.directory}/{file_name(base)}")
                     self.shared.disk.flush_directory(self.directory)
             del found[first_lost:]
-        expected = self.file_size
         for number, (base, size) in enumerate(found):
             path = f"{self.directory}/{file_name(base)}"
             if size != expected:
@@ -92,6 +95,25 @@ class QueueFiles(RecordFiles):
                     f"the file does not follow the one before it; {self._advice()}",
                 )
         self.bases = tuple([base // UNIT_SIZE for base, _ in found])
+
+    def _filled(self, found: list[tuple[int, int]], expected: int) -> list[tuple[int, int]]:
+        """Return ``found`` with the full size of a last file that grows.
+
+        If a power cut took the last change of the size of another file, the files after it are
+        returned without bytes: they were not flushed either.
+        """
+        filled = []
+        for number, (base, size) in enumerate(found):
+            if not 0 < size < expected:
+                filled.append((base, size))
+                continue
+            filled.append((base, expected))
+            if self.shared.writable:
+                if self.shared.fills:
+                    self.shared.fill(f"{self.directory}/{file_name(base)}", expected)
+                elif number < len(found) - 1:
+                    return [*filled, *((later, 0) for later, _ in found[number + 1 :])]
+        return filled
 
     def _advice(self) -> str:
         # All queues, as the units that one queue lacks are not looked for in a dispatched log.

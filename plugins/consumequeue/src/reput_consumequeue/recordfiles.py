@@ -37,6 +37,10 @@ class FileSet:
     extend_file_size: int = 0
     """Bytes of an extend file; 0 while there is none."""
     writable: bool = attrs.field(kw_only=True)
+    grows: bool = attrs.field(default=False, kw_only=True)
+    """Whether the last file of a run ends after its last record (`StoreContext.grows`)."""
+    fills: bool = attrs.field(default=False, kw_only=True)
+    """Whether such files get their full size when they are loaded."""
     scratch: str = attrs.field(default="", kw_only=True)
     """Temporary path at which files are made; next to the file when left out."""
     unflushed: DirtyFiles[str] = attrs.field(init=False)
@@ -45,6 +49,14 @@ class FileSet:
 
     def __attrs_post_init__(self) -> None:
         self.unflushed = DirtyFiles(self.disk, self.pool.flush)
+
+    def fill(self, path: str, size: int) -> None:
+        """Give a file that grew its full size; the bytes that it gets read as zeros."""
+        with self.pool.descriptor(path) as descriptor:
+            if self.disk.size(descriptor) >= size:
+                return
+            self.disk.truncate(descriptor, size)
+        self.unflushed.written(path)
 
     def remove(self, path: str) -> None:
         """Remove a file; `DirtyFiles.flush` brings the removal of its name to disk."""
@@ -65,6 +77,9 @@ class RecordFiles:
         bases: bases of all files, ascending; replaced as a whole, so that readers need no lock.
         per_file: records in one file.
     """
+
+    grows = False
+    """Whether the last file ends after its last record, and has one record at least."""
 
     def __init__(
         self, directory: str, shared: FileSet, *, record_size: int, per_file: int, depth: int
@@ -112,20 +127,27 @@ class RecordFiles:
     # ------------------------------------------------------------------ bytes of one file
 
     def read_bytes(self, base: int, position: int, size: int) -> bytes:
-        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it."""
+        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it.
+
+        A file that grows ends where it would when it is full.
+        """
         shared = self.shared
+        if self.grows:
+            size = min(size, self.file_size - position)
         try:
             if shared.writable:
-                return shared.pool.read(self.path(base), size, position)
+                data = shared.pool.read(self.path(base), size, position)
+                return data if len(data) == size or not self.grows else data.ljust(size, b"\0")
             # Opened each time: a kept descriptor would still show a file that the writer has
             # removed, even after the writer has made another file of that name.
             descriptor = shared.disk.open(self.path(base))
         except FileNotFoundError:  # trimmed in the meantime
             return b""
         try:
-            return shared.disk.read(descriptor, size, position)
+            data = shared.disk.read(descriptor, size, position)
         finally:
             shared.disk.close(descriptor)
+        return data.ljust(size, b"\0") if self.grows else data
 
     def write_bytes(self, base: int, position: int, data: Buffer) -> None:
         """Write ``data`` to an existing file, at file position ``position``."""
@@ -134,20 +156,30 @@ class RecordFiles:
         self.shared.unflushed.written(path)
 
     def clear_tail(self, record: int) -> None:
-        """Zero the file that holds ``record`` from that record on."""
+        """Zero the file that holds ``record`` from that record on, or cut it there if it grows."""
         base = self.base_of(record)
         if base is None:
             return
         path, position = self.path(base), (record - base) * self.record_size
         with self.shared.pool.descriptor(path) as descriptor:
-            if self.shared.disk.clear(descriptor, position, self.file_size):
+            end = self.file_size
+            if self.grows:
+                end = max(position, self.record_size)
+                if self.shared.disk.size(descriptor) > end:
+                    self.shared.disk.truncate(descriptor, end)
+                    self.shared.unflushed.written(path)
+            if self.shared.disk.clear(descriptor, position, end):
                 self.shared.unflushed.written(path)
 
     # ------------------------------------------------------------------ files
 
     def make(self, base: int) -> None:
-        """Make the file with that base, at full size and all zeros."""
-        shared, path = self.shared, self.path(base)
+        """Make the file with that base, all zeros, at full size or for one record if it grows."""
+        shared, path, size = self.shared, self.path(base), self.file_size
+        if self.grows:
+            for before in self.bases[-1:]:
+                shared.fill(self.path(before), size)
+            size = self.record_size
         if not self.bases:
             shared.disk.make_directory(self.directory)
             if self._removed_one:
@@ -155,7 +187,7 @@ class RecordFiles:
                 # files of both.
                 shared.disk.flush_directory(self.directory)
                 self._removed_one = False
-        create_file(shared.disk, path, self.file_size, aside=shared.scratch)
+        create_file(shared.disk, path, size, aside=shared.scratch)
         shared.unflushed.written(path)
         self._note_names(is_new=not self.bases)
         with shared.lock:  # another thread may be trimming the head

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
@@ -72,6 +72,13 @@ class IndexConfig:
 
     Lower it, together with the slots, when retention must remove old keys in smaller steps.
     """
+    small_sizes: ClassVar[Mapping[str, Any]] = {
+        # 256 KiB: the part of a file that has its size from the start.
+        "slots_per_file": 65_536,
+        # Four for each slot, as in RocketMQ: 5 MiB, a key or two of each message in a log file.
+        "items_per_file": 262_144,
+    }
+    """Options of new stores that are not made for a broker."""
     tags: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
     """Whether the index gets an item for the tags of each message, as RocketMQ adds it since
     release 5.4; `IndexPlugin.query_by_tag` finds messages by it. None stands for what the store's
@@ -134,6 +141,8 @@ class IndexPlugin(reput.Plugin):
             FilePool(context.disk, _FILES_OPEN if context.writable else 0, write=context.writable),
             Geometry(self.config.slots_per_file, self.config.items_per_file),
             context.writable,
+            grows=context.grows,
+            fills=context.fills,
         )
 
     @reput.hookimpl
@@ -160,7 +169,7 @@ class IndexPlugin(reput.Plugin):
         index = attrs.evolve(self._files(context), writable=True)
         index.follow(index.directory)
         tags = self._written_tags(context, context.root, index)
-        return IndexBuilder(index.geometry, context.disk, tags)
+        return IndexBuilder(index.geometry, context.disk, tags, grows=context.grows)
 
     def _written_tags(self, context: StoreContext, root: str, index: IndexFiles) -> TagsSource:
         return TagsSource.of(root, self.config.tags, context.disk, index.geometry, context.log)

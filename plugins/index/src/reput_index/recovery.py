@@ -74,14 +74,20 @@ class RecoveryReport:
         for file in index.files:
             with index.pool.descriptor(file.path) as descriptor:
                 size = index.disk.size(descriptor)
+                least = index.geometry.file_size
+                if index.grows and file is index.files[-1]:
+                    least = index.geometry.position_of_item(max(file.header.next_item, 1))
+                    if least <= size <= index.geometry.file_size:
+                        continue
                 if size != index.geometry.file_size:
-                    logger.warning(
+                    log = logger.info if index.fills else logger.warning
+                    log(
                         "file of another size file=%s size=%d expected=%d",
                         file.path,
                         size,
                         index.geometry.file_size,
                     )
-                    index.disk.truncate(descriptor, index.geometry.file_size)
+                    index.disk.truncate(descriptor, least)
                     index.note_unflushed(file)
 
     def _drop_behind_damage(self, *, clean: bool) -> bool:

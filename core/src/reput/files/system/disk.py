@@ -251,12 +251,20 @@ class Disk(DirectoryTree):
         heart.beat()
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
-        """Map the first ``size`` bytes for writing.
+        """Map the first ``size`` bytes for writing, which may be more than the file has.
 
-        On a full disk, storing to bytes without space (see `allocate`) ends the process.
+        Storing to bytes without space (see `allocate`) may end the process.
         """
         self._root.require_open()
-        return mmap.mmap(descriptor, size)
+        try:
+            return mmap.mmap(descriptor, size)
+        except ValueError:  # the system maps bytes after the end, too, but Python asks for them
+            found = os.fstat(descriptor).st_size
+        os.ftruncate(descriptor, size)  # a kill leaves a longer file, which is as good
+        try:
+            return mmap.mmap(descriptor, size)
+        finally:
+            os.ftruncate(descriptor, found)
 
     @property
     def reads_plainly(self) -> bool:

@@ -19,7 +19,7 @@ from reput.signalsafe import SafeEvent, start_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.record.batch import DispatchBatch
 
 __all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader", "border_of"]

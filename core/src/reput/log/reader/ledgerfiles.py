@@ -17,7 +17,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from reput.files.mappedfile import MappedFileQueue
+from reput.files.mappedfilequeue import MappedFileQueue
 from reput.record.entries import ENTRY_DTYPE
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def log_files(
     pool: FilePool,
     names: Iterable[str] | None = None,
     maps_to_read: bool = False,
+    grows: bool = False,
 ) -> MappedFileQueue:
     """Return the files of a store's log, not loaded.
 
@@ -65,11 +66,14 @@ def log_files(
         pool: of open files.
         names: the names in the directory among which DLedger's may be; listed when left out.
         maps_to_read: see `MappedFileQueue`; files of DLedger are not mapped.
+        grows: whether files grow (`MappedFileQueue.grows`); those of DLedger do not.
     """
     directory = os.path.join(root, "commitlog")
     ledger = ledger_in(root, disk, names) if names is None or names else None
     if ledger is None:
-        return MappedFileQueue(directory, file_size, disk, pool, maps_to_read)
+        files = MappedFileQueue(directory, file_size, disk, pool, maps_to_read)
+        files.grows = grows
+        return files
     return LedgerFiles(os.path.join(root, ledger, "data"), directory, file_size, disk, pool)
 
 

@@ -22,7 +22,7 @@ from reput.signalsafe import new_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.reader.batchreader import BatchReader
     from reput.log.reader.resync import NextRecordFinder

@@ -14,7 +14,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
-from reput.files.mappedfile import MappedFileQueue
+from reput.files.mappedfilequeue import MappedFileQueue
 from reput.log.damage import Damage, Loss
 from reput.log.reader.batchreader import (
     BatchReader,

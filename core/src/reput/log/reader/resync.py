@@ -36,7 +36,7 @@ from reput.record.layout import (
 from reput.record.text.textmatrix import words_at
 
 if TYPE_CHECKING:
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.batchreader import CheckedRanges
 
 __all__ = ["NextRecordFinder", "head_at", "is_blank"]

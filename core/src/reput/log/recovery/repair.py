@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.files.filenames import OWN_DIRECTORY, file_name
-from reput.files.mappedfile import unused_path
+from reput.files.mappedfilequeue import unused_path
 from reput.log.damage import CUT, FILLED, Loss
 from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
@@ -42,7 +42,7 @@ from reput.record.layout import (
 from reput.record.messageids import pack_host
 
 if TYPE_CHECKING:
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage

@@ -33,7 +33,8 @@ from reput.signalsafe import PeriodicThread
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.files.mappedfile import MappedFile, MappedFileQueue
+    from reput.files.mappedfile import MappedFile
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.writer.appender import Appender
 
 logger = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class GroupCommit:
             files: those with bytes that are not on disk.
         """
         if len(files) == 1 and files[0].disk.flushes_plainly:
-            self._turns.use_file(files[0].descriptor, files[0].base_offset, files[0].size)
+            self._turns.use_file(files[0].descriptor, files[0].base_offset, files[0].least_size)
         else:
             self._turns.use_calls()
 

@@ -33,7 +33,7 @@ from reput.signalsafe import new_lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.preallocation import FileAllocator
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["WritableLog"]
 
 _LEAST_STEP = 512 << 10  # bytes of pages that are kept present in a new log, at least
+_LEAST_GROWTH = 32 << 10  # the same, of a log whose files grow
 
 
 class WritableLog(LogReader):
@@ -141,7 +142,9 @@ class WritableLog(LogReader):
         if base is not None:
             path = self.files.path(base)
             used = end_offset - base
-            self._begin(MappedFile.open(path, base, self.file_size, self._disk, used), end_offset)
+            size, grows = self.file_size, self.files.grows
+            file = MappedFile.open(path, base, size, self._disk, used, grows=grows)
+            self._begin(file, end_offset)
         if self.prefaults:
             self._prefaulter.start()
         if self._allocator is not None:
@@ -255,6 +258,8 @@ class WritableLog(LogReader):
             base = active.base_offset + active.size
             self._prefaulter.forget(active)
         try:
+            if active is not None:
+                active.fill()  # before a file follows it
             # The new file first: if there is no room for it, the old file stays active, and smaller
             # messages may still fit there.
             fresh = self._new_file(base)
@@ -273,7 +278,8 @@ class WritableLog(LogReader):
             raise ServiceNotAvailableError("store", None, None, "it is not open for writing")
         self._disk.make_directory(self.files.directory)
         path = self.files.finish_adding(base) or self.files.add(base, self._allocator.take())
-        return MappedFile.open(path, base, self.file_size, self._disk)
+        size, grows = self.file_size, self.files.grows
+        return MappedFile.open(path, base, size, self._disk, grows=grows)
 
     def _begin(self, file: MappedFile, end_offset: int) -> None:
         """Write to ``file`` from ``end_offset`` on; close it again where that cannot be."""
@@ -302,7 +308,8 @@ class WritableLog(LogReader):
         # log with little in it takes small steps.
         appender, file = self._appender, self._appender.file
         position = offset - appender.base_offset
-        step = min(max(position, _LEAST_STEP), PREFAULT_STEP)
+        least = _LEAST_GROWTH if self.files.grows else _LEAST_STEP
+        step = min(max(position, least), PREFAULT_STEP)
         limit = min(offset + size + step, appender.file_limit)
         self._reserve(max(limit, offset + size))
         if self.prefaults and file is not None:

@@ -80,6 +80,7 @@ def open_store(
     threads: bool = True,
     follow_links: bool = False,
     master: str | None = None,
+    sizes: Literal["small", "rocketmq"] | None = None,
 ) -> Store:
     """Open a store that reput or RocketMQ has written, or make a new one.
 
@@ -110,6 +111,11 @@ def open_store(
             master's log (`Store.feed`); the text names the master in errors, for instance
             ``"broker-a at 10.0.0.7:10911"``. The store stays a replica, also when it is opened
             without this argument, until `Store.promote`. A replica may be given another name.
+        sizes: sizes of the files of a new store; an existing store keeps its own. ``"small"``: the
+            files are small, and grow with the messages. ``"rocketmq"``: the files have RocketMQ's
+            sizes, full from the start, so that a broker can take the directory over at any time.
+            When left out, a new store is small, unless it is a replica or ``config`` has the log's
+            ``file_size``.
 
     Raises:
         TypeError: an argument of a wrong type.
@@ -131,6 +137,8 @@ def open_store(
         raise TypeError(f"disk: a reput.files.Disk expected, found {shown(disk)}")
     if master is not None and (not text_argument("master", master).strip() or mode != "w"):
         raise ValueError('master: a name is expected, and mode="w", as the store records it')
+    if sizes not in (None, "small", "rocketmq"):
+        raise ValueError(f'sizes must be "small" or "rocketmq", not {shown(sizes)}')
     given = read_sections(config)
     root, outer = os.path.abspath(path_argument("path", path)), disk or Disk()
     request = OpenRequest(
@@ -145,6 +153,7 @@ def open_store(
         disk=outer.at(root, follow_links=flag_argument("follow_links", follow_links)),
         outer=outer,
         master=None if master is None else text_argument("master", master),
+        sizes=sizes,
     )
     undoing = Rollback()
     try:
@@ -173,10 +182,10 @@ def _open(request: OpenRequest, undoing: Rollback) -> Store:
     settings, is_missing = None, request.writable and not request.disk.exists(request.root)
     if is_missing:
         # A wrong option must not leave a new directory.
-        settings = configure(request, None, StoreProblems(is_refused=True))
+        settings = configure(request, None, StoreProblems(is_refused=True), is_new=True)
     locked = lock_store(request, undoing, is_missing=is_missing)
     if settings is None or locked.manifest is not None:
-        settings = configure(request, locked.manifest, locked.problems)
+        settings = configure(request, locked.manifest, locked.problems, is_new=locked.is_new)
     undoing.when_failed(functools.partial(close_plugins, locked, settings.plugins))
     files, settings = find_files(request, locked, settings, undoing)
     if request.writable:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -44,6 +44,7 @@ from reput.store.config import (
     DISPATCH_SECTION,
     decide,
     with_file_size,
+    with_small_sizes,
 )
 from reput.store.directory.brokerfiles import (
     find_broker_files,
@@ -58,7 +59,7 @@ from reput.store.directory.problems import StoreProblems
 from reput.store.directory.storelock import StoreLock
 
 if TYPE_CHECKING:
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.store.opening.rollback import Rollback
 
@@ -100,8 +101,19 @@ class OpenRequest:
     """Bound to the store's directory."""
     master: str | None
     """Whose replica the store is to be; None for what the manifest says."""
+    sizes: str | None
+    """Sizes of the files of a new store; None for those that the other arguments suggest."""
     outer: Disk
     """Only for the directories above the store."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a new store gets small files, which grow."""
+        if self.sizes is not None:
+            return self.sizes == "small"
+        log = self.sections.get(LOG_SECTION, {})
+        has_size = "file_size" in log
+        return self.master is None and not has_size
 
     @property
     def now(self) -> Callable[[], int]:
@@ -132,6 +144,8 @@ class LockedStore:
     """Where the log ended when the last writer closed it; None if it did not."""
     clean: bool
     """Whether the last writer closed the store."""
+    is_new: bool
+    """Whether no program has made files of a log or of plugins yet."""
     ledger: str | None
     """Name of the folder in which DLedger keeps the log, or its later part."""
 
@@ -229,8 +243,26 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     records = StoredPluginStates(root, disk, note.state)
     head, checked = LogHead(note.state, request.writable), CheckedNote(root, disk)
     return LockedStore(
-        lock, calls, records, problems, manifest, note, head, checked, closed, clean, ledger
+        lock,
+        calls,
+        records,
+        problems,
+        manifest,
+        note,
+        head,
+        checked,
+        closed,
+        clean,
+        manifest is None and request.writable and not _has_files(root, disk, names),
+        ledger,
     )
+
+
+def _has_files(root: str, disk: Disk, names: Collection[str]) -> bool:
+    """Whether a program has made files whose sizes a store must keep."""
+    if "commitlog" in names and disk.list_names(os.path.join(root, "commitlog")):
+        return True
+    return "consumequeue" in names or "index" in names
 
 
 def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str | None:
@@ -272,8 +304,20 @@ def _give_up(lock: StoreLock, disk: Disk, calls: HookCalls) -> None:
 # --------------------------------------------------------------------------- its options
 
 
-def configure(request: OpenRequest, manifest: Manifest | None, problems: StoreProblems) -> Settings:
+def configure(
+    request: OpenRequest,
+    manifest: Manifest | None,
+    problems: StoreProblems,
+    *,
+    is_new: bool = False,
+) -> Settings:
     """Build the plugins and the core's options; changes nothing.
+
+    Args:
+        request: what to open.
+        manifest: of the last writer.
+        problems: takes what a reader does without.
+        is_new: whether the store gets its first files.
 
     Raises:
         ConfigError: an unknown section or option, or a wrong value.
@@ -284,6 +328,8 @@ def configure(request: OpenRequest, manifest: Manifest | None, problems: StorePr
     names, sections = decide(
         manifest, request.plugins, request.sections, request.forget, request.writable, offered
     )
+    if is_new and request.is_small:
+        sections = with_small_sizes(names, sections, by_name)
     if not request.writable and request.plugins is None:
         # A reader writes no files, so it can do without a plugin that is not installed.
         for name in [name for name in names if isinstance(name, str) and name not in by_name]:
@@ -328,14 +374,17 @@ def find_files(
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
     recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
+    grew = recorded.get("grows") is True
     size = recorded.get("file_size", 0)  # 0: the files' own size
     ledger = () if locked.ledger is None else (locked.ledger,)
     maps_to_read = request.writable and request.disk.reads_plainly
-    files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read)
+    files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
         size = settings.log.file_size
-        files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read)
+        files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
+    if request.writable and grew != settings.log.grows:
+        files.let_grow(settings.log.grows)
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)

@@ -12,12 +12,13 @@ import attrs
 
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.files.filenames import OWN_DIRECTORY
+from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
 from reput.log.recovery.repair import reflush, repair
 from reput.store.opening.stages import LogFindings, held_directories
 
 if TYPE_CHECKING:
-    from reput.files.mappedfile import MappedFileQueue
+    from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.batchreader import CheckedRanges
     from reput.store.opening.rollback import Rollback
     from reput.store.opening.stages import LockedStore, OpenRequest, Settings
@@ -82,9 +83,10 @@ def begin_changes(
         undoing.forget(take_back)  # if this fails, its name may not be on disk: no proper close
         fresh.save(request.root, disk)
         undoing.when_failed(take_back)
-    allocator = FileAllocator(
-        own, files.file_size, disk, ahead=files.file_size >= settings.log.made_ahead_from
-    )
+    size = files.file_size
+    ahead = size >= settings.log.made_ahead_from
+    made_size = min(size, FIRST_SIZE) if files.grows else size
+    allocator = FileAllocator(own, made_size, disk, ahead=ahead)
     undoing.in_any_case(allocator.close)
     allocator.discard_leftovers()
     return WriterStarted(allocator, take_back)

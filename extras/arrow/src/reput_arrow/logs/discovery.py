@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.errors import ConfigError, StoreNotFoundError
+from reput.errors import ConfigError, ReputError, StoreNotFoundError
 from reput.files import is_file_name
+from reput.log import LOG_SECTION, files_grow
 from reput.record import ENTRY_HEAD_SIZE
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from reput.storefiles import Manifest
 from reput_arrow.logs.arrowdisk import above, below, disk_of
 from reput_arrow.logs.logplace import COMMIT_LOG, LEDGER, LogPlace
 
@@ -150,7 +152,29 @@ def _place(
     # The first file tells, unless its first bytes are damaged.
     kinds = (_kind_of(disk.read_file(path, _KIND_SIZE)) for path, _ in files)
     kind = next((kind for kind in kinds if kind is not None), COMMIT_LOG)
-    return LogPlace(store, shown, files[0][1], kind=kind)
+    size, grows = files[0][1], False
+    if kind == COMMIT_LOG and name is None and (len(files) == 1 or files[-1][1] != size):
+        size, grows = _recorded_size(disk, directory, size)
+    return LogPlace(store, shown, size, kind=kind, grows=grows)
+
+
+def _recorded_size(disk: Disk, directory: str, size: int) -> tuple[int, bool]:
+    """Return the size of a full file, and whether files grow, by the manifest beside a log.
+
+    Args:
+        disk: that holds it.
+        directory: of the log's files.
+        size: of the first file.
+    """
+    try:
+        manifest = Manifest.load(os.path.dirname(directory), disk)
+    except (ReputError, OSError):
+        return size, False
+    sections = {} if manifest is None else manifest.config
+    full = sections.get(LOG_SECTION, {}).get("file_size")
+    if not files_grow(sections) or type(full) is not int or full < size:
+        return size, False
+    return full, True
 
 
 def _kind_of(head: bytes) -> str | None:

@@ -29,6 +29,8 @@ class LogPlace:
     """The one file to be read, where a file was named: the physical offset of its first byte."""
     kind: str = COMMIT_LOG
     """`COMMIT_LOG` or `LEDGER`."""
+    grows: bool = False
+    """Whether the last file may be shorter (`reput.CommitLogConfig.grows`)."""
 
     @property
     def broker(self) -> str:

@@ -64,7 +64,9 @@ class OpenLog(LogReader):
     def _files_of(self, place: LogPlace, directory: str, disk: Disk) -> MappedFileQueue:
         if place.kind == LEDGER:
             return LedgerFiles(directory, None, place.file_size, disk, self._open_files)
-        return MappedFileQueue(directory, place.file_size, disk, self._open_files)
+        files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
+        files.grows = place.grows
+        return files
 
     def __enter__(self) -> Self:
         return self

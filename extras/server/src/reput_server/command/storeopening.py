@@ -47,7 +47,10 @@ def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator
     if not read_only:
         refuse_hidden_settings(path)
     if not read_only and not _is_store(path):
-        with open_to_write(path, create=True, plugins=_installed(), config=config) as store:
+        # With a broker's sizes, as a broker may take a server's place.
+        with open_to_write(
+            path, create=True, plugins=_installed(), config=config, sizes="rocketmq"
+        ) as store:
             yield store
         return
     root = check_store(path)

@@ -28,6 +28,7 @@ _COMMANDS = {
     "get": ("read", "Show one message."),
     "grep": ("read", "Find messages by body, key, tag, property and time."),
     "put": ("write", "Store lines as messages."),
+    "fill": ("write", "Give files that grow their full size, for a broker."),
     "plugins": ("plugins", "List the installed plugins, or the plugins of a store."),
     "backfill": ("plugins", "Let a plugin catch up to the end of the log."),
     "rebuild": ("plugins", "Rebuild the files of plugins, on all cores."),

@@ -53,6 +53,8 @@ class QueueScan:
     is_good: Callable[[str], bool]
     """Returns whether a topic may name a directory."""
     disk: Disk = attrs.field(factory=Disk)
+    grows: bool = False
+    """Whether the last file of a queue ends after its last unit."""
     extents: dict[tuple[str, int], Extent] = attrs.field(factory=dict)
     _pool: FilePool = attrs.field(init=False)
     _made: set[str] = attrs.field(factory=set)
@@ -88,7 +90,7 @@ class QueueScan:
     def _make(self, path: str) -> None:
         if path in self._made:
             return
-        _make_file(self.disk, path, self.units_per_file * UNIT_SIZE)
+        _make_file(self.disk, path, UNIT_SIZE if self.grows else self.units_per_file * UNIT_SIZE)
         self._made.add(path)
 
     def finish(self) -> Mapping[tuple[str, int], Extent]:
@@ -108,6 +110,8 @@ class QueueBuilder:
     floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
     """Queue offset at which a queue continues of which the log has no message any more."""
     min_physical_offset: int = 0
+    grows: bool = False
+    """Whether the last file of a queue ends after its last unit."""
 
     @property
     def directories(self) -> Sequence[str]:
@@ -116,7 +120,7 @@ class QueueBuilder:
 
     def begin(self, split: Split, staging: str) -> QueueScan:
         """See `reput_tools.offline.ShardBuilder.begin`."""
-        return QueueScan(staging, self.units_per_file, self.is_good, self.disk)
+        return QueueScan(staging, self.units_per_file, self.is_good, self.disk, self.grows)
 
     def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:
         """Return no tasks, as nothing is left to do if every queue continues from split to split.
@@ -154,7 +158,9 @@ class QueueBuilder:
         for (topic, queue_id), (first, units) in sorted(begins.items()):
             directory = f"{every}/{topic}/{queue_id}"
             path = f"{directory}/{file_name((first - first % self.units_per_file) * UNIT_SIZE)}"
-            _make_file(self.disk, path, self.units_per_file * UNIT_SIZE)
+            _make_file(
+                self.disk, path, UNIT_SIZE if self.grows else self.units_per_file * UNIT_SIZE
+            )
             if units:
                 self._write(path, units)
             self.disk.flush_directory(directory)
@@ -198,10 +204,11 @@ def _unlike(key: tuple[str, int]) -> NotSplittableError:
 
 
 def _make_file(disk: Disk, path: str, size: int) -> None:
-    """Create a file of zeros at full size, or leave the file of another process as it is."""
+    """Create a file of zeros of that size, or leave the file of another process as it is."""
     disk.make_directory(path.rpartition("/")[0])
     descriptor = disk.open(path, create=True)
     try:
-        disk.truncate(descriptor, size)  # the only size that the file can have: nothing is cut
+        if disk.size(descriptor) < size:
+            disk.truncate(descriptor, size)  # the only size that the file can have: nothing is cut
     finally:
         disk.close(descriptor)

@@ -48,6 +48,8 @@ class IndexFile:
     slots: npt.NDArray[np.int32] | None = None
     """``(slot_count,)`` while the file is written; read by `load_slots`."""
     is_header_dirty: bool = False
+    grows: bool = attrs.field(default=False, kw_only=True)
+    """Whether the file ends after its last item until it is full."""
     _dirty: npt.NDArray[np.bool_] | None = None
     """Pages of slots that are not in the file yet."""
 
@@ -224,9 +226,13 @@ class IndexFile:
             self.pool.write(self.path, part, position)
 
     def clear_items(self, stop: int) -> None:
-        """Zero the items from ``stop`` on."""
+        """Zero the items from ``stop`` on, or cut them if the file grows."""
         with self.pool.descriptor(self.path) as descriptor:
             first, last = self.geometry.position_of_item(stop), self.geometry.file_size
+            if self.grows:
+                if self.disk.size(descriptor) > first:
+                    self.disk.truncate(descriptor, first)
+                return
             for start, end in self.disk.data_ranges(descriptor, first, last):
                 for at in range(start, end, 1 << 20):
                     size = min(1 << 20, end - at)

@@ -42,6 +42,10 @@ class IndexFiles:
     pool: FilePool
     geometry: Geometry
     writable: bool
+    grows: bool = attrs.field(default=False, kw_only=True)
+    """Whether a file ends after its last item until it is full (`StoreContext.grows`)."""
+    fills: bool = attrs.field(default=False, kw_only=True)
+    """Whether recovery gives such files their full size."""
     files: tuple[IndexFile, ...] = ()
     """The tuple is replaced whole, so that readers need no lock."""
     lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -80,7 +84,7 @@ class IndexFiles:
         for name in sizes:
             path = f"{self.directory}/{name}"
             file = known.get(path) or IndexFile(
-                path, int(name), self.geometry, self.disk, self.pool
+                path, int(name), self.geometry, self.disk, self.pool, grows=self.grows
             )
             try:
                 file.header = file.read_header()
@@ -89,8 +93,7 @@ class IndexFiles:
             files.append(file)
         # After the headers: a file shows its geometry once it has items, and a writer beside us may
         # be adding the first ones.
-        if sizes and self.geometry.file_size not in sizes.values():
-            self._follow(sizes, self.directory)
+        self._follow(sizes, self.directory)
         for file in files:
             file.geometry = self.geometry
         self.files = tuple(files)
@@ -122,11 +125,15 @@ class IndexFiles:
             for entry in self.disk.list(directory)
             if is_file_name(entry.name) and entry.is_file()
         }
-        if sizes and self.geometry.file_size not in sizes.values():
-            self._follow(sizes, directory)
+        self._follow(sizes, directory)
 
     def _follow(self, sizes: dict[str, int], directory: str) -> None:
         """Take over the geometry of files made with another configuration."""
+        size = self.geometry.file_size
+        if size in sizes.values():
+            return
+        if (self.grows or self.fills) and len(sizes) == 1 and max(sizes.values()) < size:
+            return  # the only one grows
         for name in sizes:
             try:
                 found = guess_geometry(self.disk, f"{directory}/{name}")
@@ -148,6 +155,8 @@ class IndexFiles:
         expected = self.geometry.file_size
         for file in self.files:
             size = sizes[os.path.basename(file.path)]
+            if self.grows and file is self.files[-1]:
+                continue  # it may have grown since it was listed
             # A file without items may have any size: nothing in it tells the right one.
             if size < (expected if file.item_count else HEADER_SIZE):
                 raise CorruptFileError(
@@ -185,7 +194,7 @@ class IndexFiles:
         return count
 
     def make(self, timestamp: int) -> IndexFile:
-        """Create the next file, full size and zero, for a message stored at ``timestamp``."""
+        """Create the next file, all zeros, for a message stored at ``timestamp``."""
         header, name = Header(), name_of_time(timestamp)
         if self.files:
             full = self.files[-1]
@@ -194,8 +203,9 @@ class IndexFiles:
             header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
-        create_file(self.disk, path, self.geometry.file_size, aside=self.scratch)
-        file = IndexFile(path, name, self.geometry, self.disk, self.pool, header)
+        size = self.geometry.position_of_item(1) if self.grows else self.geometry.file_size
+        create_file(self.disk, path, size, aside=self.scratch)
+        file = IndexFile(path, name, self.geometry, self.disk, self.pool, header, grows=self.grows)
         with self.lock:
             self.files = (*self.files, file)
         self.note_unflushed(file)

@@ -115,6 +115,8 @@ class IndexBuilder:
     disk: Disk = attrs.field(factory=Disk)
     tags: TagsSource | None = None
     """Tells which messages have an item of their tags; none has without it."""
+    grows: bool = False
+    """Whether a file ends after its last item until it is full."""
 
     @property
     def directories(self) -> Sequence[str]:
@@ -155,9 +157,11 @@ class IndexBuilder:
         directory = f"{staging}/{DIRECTORY}"
         path = f"{staging}/{uuid.uuid4().hex}"
         self.disk.make_directory(directory)
-        create_file(self.disk, path, self.geometry.file_size)
+        geometry = self.geometry
+        size = geometry.position_of_item(1) if self.grows else geometry.file_size
+        create_file(self.disk, path, size)
         pool = FilePool(self.disk, 1, write=True)
-        file = IndexFile(path, task.name, self.geometry, self.disk, pool, task.header)
+        file = IndexFile(path, task.name, geometry, self.disk, pool, task.header, grows=self.grows)
         # Used here for one file, because it writes slots and header back.
         index = IndexFiles(staging, path, self.disk, pool, self.geometry, True, (file,))
         index.note_unflushed(file)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from reput.log import LOG_SECTION
 from reput.record import java_string_hash
 from reput_arrow.reader.pruning.derivedfiles import DoubtError
 from reput_arrow.reader.pruning.prunedread import KeyPlaces, Pruned, without
@@ -156,11 +157,13 @@ def _files(beside: DerivedFiles, layout: Any) -> list[_File]:
     slots = options.get("slots_per_file", layout.SLOTS_PER_FILE)
     items = options.get("items_per_file", layout.ITEMS_PER_FILE)
     known = all(type(each) is int and 0 < each < 1 << 31 for each in (slots, items))
+    is_last_short = beside.options(LOG_SECTION).get("grows") is True
     found = []
     for name, path, size in beside.files(layout.DIRECTORY):
         if len(name) != layout.NAME_DIGITS or not (name.isascii() and name.isdigit()):
             continue
-        if not known or size != layout.file_size(slots, items):
+        full = layout.file_size(slots, items) if known else 0
+        if size != full and not (is_last_short and layout.file_size(slots, 1) <= size < full):
             raise DoubtError(f"{path} has {size} bytes, and is of slots and items not known")
         found.append(_File(beside, layout, path, int(name), slots, items))
     if not found:

@@ -71,6 +71,8 @@ _JSON = {
     "log.size": "bytes between these",
     "log.file_size": "bytes of one file",
     "log.file_count": "number of files",
+    "log.grows": "whether the files grow, so that a broker needs `reput fill` first",
+    "broker_settings": "lines of `broker.conf` that a broker of this directory needs",
     "log.first_store_timestamp": "store time of the first message, or null",
     "log.last_store_timestamp": "store time of the last message, or null",
     "finding.physical_offset": "place of the first damage; `finding` is null without damage",
@@ -228,6 +230,7 @@ def _empty_queues(store: Store) -> str:
 
 
 def _document(facts: _Facts) -> dict[str, Any]:
+    from reput_tools.cli.kit.brokerconf import settings_of
     from reput_tools.cli.kit.enginefacts import engine_document
     from reput_tools.cli.messages.lossoutput import lost_size
     from reput_tools.cli.plugins.pluginstateoutput import plugin_documents
@@ -251,9 +254,11 @@ def _document(facts: _Facts) -> dict[str, Any]:
             "size": log.max_physical_offset - log.min_physical_offset,
             "file_size": log.file_size,
             "file_count": log.file_count,
+            "grows": store.config.grows,
             "first_store_timestamp": first,
             "last_store_timestamp": last,
         },
+        "broker_settings": settings_of(store),
         "finding": _finding_document(facts),
         "damages": None
         if facts.damages is None
@@ -327,6 +332,7 @@ def _what_comes(store: Store) -> str:
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
+    from reput_tools.cli.kit.brokerconf import settings_of
     from reput_tools.cli.kit.enginefacts import engine_line
 
     log, traces = facts.store.log, facts.traces
@@ -336,7 +342,8 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     if facts.store.master is not None:
         yield "role", f"replica of {facts.store.master}: takes no puts until it is promoted"
     yield "log", f"physical offsets {log.min_physical_offset} to {log.max_physical_offset}, {size}"
-    yield "log files", f"{files} of {format_size(log.file_size)}"
+    up_to = " at most" if facts.store.config.grows else ""
+    yield "log files", f"{files} of {format_size(log.file_size)}{up_to}"
     if facts.topics is not None:
         count = sum(topic.message_count for topic in facts.topics)
         queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
@@ -356,6 +363,10 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     for name, part in sorted(traces.sizes().items(), key=lambda part: -part[1]):
         if part >= _WORTH_A_LINE:
             yield f"{name}/", format_size(part)
+    for line in settings_of(facts.store):
+        yield "broker.conf", line
+    if facts.store.config.grows:
+        yield "for a broker", f"reput fill {shlex.quote(facts.store.root)}"
     yield engine_line()
 
 

@@ -140,8 +140,8 @@ _JSON = {
     "--file-size",
     metavar="SIZE",
     callback=read_size,
-    help="With --create: the size of the log's files, such as 16MiB. Default: 1 GiB. A broker "
-    "needs the same mappedFileSizeCommitLog. Files take disk space only as they are written.",
+    help="With --create: the size of the log's files, such as 16MiB. Default: 64 MiB, "
+    "in files that grow. A broker needs the same mappedFileSizeCommitLog.",
 )
 @click.option(
     "--like-rocketmq",

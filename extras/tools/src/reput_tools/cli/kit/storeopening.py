@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -61,6 +61,7 @@ def open_to_write(
     create: bool = False,
     plugins: Iterable[str] | None = None,
     config: Mapping[str, Any] | str | None = None,
+    sizes: Literal["small", "rocketmq"] | None = None,
     waits: bool = True,
 ) -> Iterator[Store]:
     """Open the store at ``path`` as its one writer.
@@ -70,6 +71,7 @@ def open_to_write(
         create: create the store if it does not exist, as `reput.open` does.
         plugins: as for `reput.open`.
         config: as for `reput.open`.
+        sizes: as for `reput.open`.
         waits: whether to wait for all plugins at the end, with a progress bar.
     """
     import reput
@@ -84,6 +86,7 @@ def open_to_write(
             mode="w",
             plugins=plugins,
             config=config,
+            sizes=sizes,
             progress=progress.update,
             follow_links=follows_links(),
         )

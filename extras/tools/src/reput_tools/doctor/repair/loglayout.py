@@ -61,6 +61,8 @@ class LogLayout:
     parts: tuple[LogPart, ...]
     """Ascending, one for a base; files are missing where two bases are further apart."""
     notices: tuple[Notice, ...]
+    grows: bool = False
+    """Whether the last file may be shorter (`reput.CommitLogConfig.grows`)."""
 
     @property
     def is_tidy(self) -> bool:
@@ -68,13 +70,14 @@ class LogLayout:
         return not self.notices
 
 
-def lay_out(root: str, disk: Disk, file_size: int = 0) -> LogLayout:
+def lay_out(root: str, disk: Disk, file_size: int = 0, *, grows: bool = False) -> LogLayout:
     """Find the place of each file in ``commitlog``.
 
     Args:
         root: the store's directory.
         disk: the store's disk.
         file_size: bytes of a log file, if known; 0 to find out.
+        grows: whether the last file may be shorter.
     """
     directory = os.path.join(root, "commitlog")
     notices: list[Notice] = []
@@ -86,8 +89,9 @@ def lay_out(root: str, disk: Disk, file_size: int = 0) -> LogLayout:
         notices.append(Notice(f"commitlog/{name}", "log-file.strange", f"{why}; it is left out"))
     parts = _near(_chosen(disk, claims, notices), file_size, notices)
     for part in parts:
-        _weigh_size(part, file_size, notices, is_last=part is parts[-1])
-    return LogLayout(directory, file_size, tuple(parts), tuple(notices))
+        if not (grows and part is parts[-1] and part.size < file_size):
+            _weigh_size(part, file_size, notices)
+    return LogLayout(directory, file_size, tuple(parts), tuple(notices), grows)
 
 
 def _is_candidate(entry: Entry, notices: list[Notice]) -> bool:
@@ -239,7 +243,7 @@ def _near(parts: Sequence[LogPart], file_size: int, notices: list[Notice]) -> li
     return kept
 
 
-def _weigh_size(part: LogPart, file_size: int, notices: list[Notice], *, is_last: bool) -> None:
+def _weigh_size(part: LogPart, file_size: int, notices: list[Notice]) -> None:
     if part.size > file_size:
         text = f"it has {part.size} bytes where log files have {file_size}; the rest is left out"
         notices.append(Notice(f"commitlog/{_name(part)}", "log-file.long", text))

@@ -23,6 +23,7 @@ from reput.log import (
     Loss,
     LossLedger,
     QueueFloors,
+    files_grow,
 )
 from reput.record import Corruption, CorruptionKind
 from reput_tools.doctor.checksumcoverage import checksummed_count
@@ -95,7 +96,9 @@ def make_plan(
     traces = inspect_store(path, follow_links=follow_links)
     plugins = plugins_of(traces, config or {})
     noted = plugins.sections.get(LOG_SECTION, {}).get("file_size", 0)
-    layout = lay_out(traces.root, traces.disk, file_size or (noted if _is_size(noted) else 0))
+    known = file_size or (noted if _is_size(noted) else 0)
+    grows = files_grow(plugins.sections) and known == noted
+    layout = lay_out(traces.root, traces.disk, known, grows=grows)
     with _Planning(traces, plugins, layout, step) as planning:
         return planning.plan()
 
@@ -191,6 +194,7 @@ class _Planning:
     def _search(self, layout: LogLayout) -> tuple[LogReader, RecordSearch, QueueSequences]:
         self.placed.show(layout)
         files = MappedFileQueue(layout.directory, layout.file_size, self.disk, self.pool)
+        files.grows = layout.grows
         files.load(writable=False, damaged=lambda text: None)
         log = LogReader(files, WINDOW_SIZE, checked=self.traces.checked_ranges)
         sequences, fillers = QueueSequences(), FilledLosses()

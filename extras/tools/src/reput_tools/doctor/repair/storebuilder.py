@@ -117,6 +117,7 @@ class _Reading:
         layout = source.plan.layout
         self._pool = FilePool(source.disk, _FILES_OPEN)
         self._files = MappedFileQueue(layout.directory, layout.file_size, source.disk, self._pool)
+        self._files.grows = layout.grows
         self._files.load(writable=False, damaged=lambda text: None)
 
     def __enter__(self) -> Callable[[int, int], bytes]:

@@ -29,6 +29,8 @@ class LogPart:
     """Physical offset of the beginning of a file."""
     end_offset: int
     """Physical offset after the last record."""
+    grows: bool = False
+    """Whether files grow (`reput.CommitLogConfig.grows`)."""
     follow_links: bool = False
     """As for `reput.open`."""
     checked: CheckedRanges = attrs.field(factory=CheckedRanges)
@@ -45,7 +47,7 @@ def open_log(part: LogPart) -> Iterator[LogReader]:
     """Open the log; files that are cut short or missing read as fewer bytes, as damage."""
     disk = Disk().at(part.root, follow_links=part.follow_links)
     pool = FilePool(disk, _FILES_OPEN)
-    files = log_files(part.root, part.file_size, disk, pool)
+    files = log_files(part.root, part.file_size, disk, pool, grows=part.grows)
     ledger = LossLedger(part.root, disk, system_clock)
     try:
         files.load(writable=False, damaged=lambda text: None)  # the caller's opening has told them

@@ -87,6 +87,7 @@ def make_report(
             file_size=log.file_size,
             start_offset=first,
             end_offset=end,
+            grows=log.files.grows,
             follow_links=follow_links,
             checked=log.checked.until(end),
         )

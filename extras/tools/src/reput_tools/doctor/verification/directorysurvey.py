@@ -47,6 +47,8 @@ class Survey:
     """Files that are in their place, ascending; some may be too short."""
     file_size: int = 0
     """Bytes that a file of the log has; 0 if there is none."""
+    grows: bool = False
+    """Whether the last file may be shorter."""
     parts: list[str] = attrs.field(factory=list)
     """Other names in the store's directory below which there is no link, pipe or device."""
     gaps: list[Finding] = attrs.field(factory=list)
@@ -61,7 +63,13 @@ class Survey:
 
 
 def survey(
-    root: str, disk: Disk, findings: Findings, *, file_size: int = 0, plugins: frozenset[str]
+    root: str,
+    disk: Disk,
+    findings: Findings,
+    *,
+    file_size: int = 0,
+    grows: bool = False,
+    plugins: frozenset[str],
 ) -> Survey:
     """Look at all names of a store's directory.
 
@@ -70,9 +78,10 @@ def survey(
         disk: bound to it.
         findings: is added to.
         file_size: bytes of a log file, as far as the store says; 0 for what most files have.
+        grows: whether the last file may be shorter; ``file_size`` is given then.
         plugins: names of plugins, which may have files of that name.
     """
-    found = Survey(root, disk)
+    found = Survey(root, disk, grows=grows)
     for entry in sorted(disk.list(root), key=lambda each: each.name):
         name = entry.name
         if is_system_name(name):
@@ -167,7 +176,7 @@ def _survey_log(found: Survey, findings: Findings, file_size: int) -> None:
         return
     common = Counter(sizes.values()).most_common()
     most = max(size for size, count in common if count == common[0][1])
-    found.file_size = file_size if file_size in sizes.values() else most
+    found.file_size = file_size if found.grows or file_size in sizes.values() else most
     if found.file_size <= RECORD_MIN_SIZE:
         found.file_size = max(sizes.values())
     for base, size in sizes.items():
@@ -257,7 +266,8 @@ def _empty(base: int) -> Finding:
 
 def _check_sizes(found: Survey) -> None:
     for each in found.log_files:
-        if each.size == found.file_size:
+        is_growing = found.grows and each is found.log_files[-1] and each.size < found.file_size
+        if each.size == found.file_size or is_growing:
             continue
         is_short = each.size < found.file_size
         start, end = each.base + min(each.size, found.file_size), each.base + found.file_size

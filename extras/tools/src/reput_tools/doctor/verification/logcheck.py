@@ -37,6 +37,8 @@ class LogPlace:
     root: str
     """A store's directory, or a mirror of it."""
     file_size: int
+    grows: bool = False
+    """Whether files grow (`reput.CommitLogConfig.grows`)."""
 
 
 @attrs.frozen
@@ -108,7 +110,7 @@ def check_log(
     first, end = log.min_physical_offset, log.max_physical_offset
     even = (end - first) // (engine.parallelism * _SPLITS_PER_JOB)
     size = max(min(_SPLIT_MAX, even), _SPLIT_MIN)
-    place = LogPlace(store.root, log.file_size)
+    place = LogPlace(store.root, log.file_size, log.files.grows)
     # The store's reader may follow a writer; the end that was found first is the end for all.
     splits = plan_splits(log, size, first, end)
     tasks = [LogTask(place, split, end, deep, checked) for split in splits]
@@ -178,7 +180,8 @@ def _open(task: LogTask) -> Iterator[LogReader]:
     disk = Disk().at(root, follow_links=True)  # a mirror is made of links
     pool = FilePool(disk, _FILES_OPEN)
     try:
-        files = log_files(root, task.place.file_size, disk, pool)
+        place = task.place
+        files = log_files(root, place.file_size, disk, pool, grows=place.grows)
         files.load(writable=False, damaged=lambda text: None)
         ledger = LossLedger(root, disk, system_clock)
         ledger.load(writable=False)

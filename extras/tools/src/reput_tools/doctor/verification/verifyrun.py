@@ -15,7 +15,7 @@ import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
 from reput.files import Disk, system_clock
 from reput.installhints import install_extra
-from reput.log import LossLedger, ledger_in
+from reput.log import LOG_SECTION, LossLedger, files_grow, ledger_in
 from reput.plugin import installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import vouches
@@ -133,7 +133,12 @@ class _Check:
         check_state(traces, self.findings, is_written=not is_held)
         names = frozenset(each.name for each in installed())
         surveyed = survey(
-            self.root, self.disk, self.findings, file_size=_file_size(traces), plugins=names
+            self.root,
+            self.disk,
+            self.findings,
+            file_size=_file_size(traces),
+            grows=_grows(traces),
+            plugins=names,
         )
         recorded = _recorded(self.root, self.disk)
         self._count(
@@ -303,14 +308,21 @@ def _reading(mirror: str) -> Iterator[Store]:
         yield store
 
 
-def _file_size(traces: Traces) -> int:
+def _sections(traces: Traces) -> Mapping[str, Mapping[str, Any]]:
     try:
         manifest = traces.manifest
     except (ReputError, OSError):
-        return 0
-    found = {} if manifest is None else manifest.config.get("commitlog", {})
-    size = found.get("file_size", 0)
+        return {}
+    return {} if manifest is None else manifest.config
+
+
+def _file_size(traces: Traces) -> int:
+    size = _sections(traces).get(LOG_SECTION, {}).get("file_size", 0)
     return size if type(size) is int and size > 0 else 0
+
+
+def _grows(traces: Traces) -> bool:
+    return files_grow(_sections(traces)) and _file_size(traces) > 0
 
 
 def _unreadable(text: str, root: str) -> Finding:

@@ -308,6 +308,8 @@ class ClosedStore(Traces):
         try:
             blank = SIZE_AND_MAGIC.pack(files.file_size - position, BLANK_MAGIC)
             self.disk.write(descriptor, blank, position)
+            if self.disk.size(descriptor) < files.file_size:
+                self.disk.truncate(descriptor, files.file_size)
             self.disk.flush(descriptor)
         finally:
             self.disk.close(descriptor)
@@ -320,6 +322,7 @@ class ClosedStore(Traces):
         try:
             size = noted.get("file_size", 0)  # 0: the files' own size
             files = MappedFileQueue(self._path("commitlog"), size, self.disk, pool)
+            files.grows = noted.get("grows") is True
             files.load(writable=False)
             yield files
         finally:

@@ -18,7 +18,7 @@ import attrs
 
 from reput.errors import CorruptFileError, PluginError, ReputError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
-from reput.log import QueueFloors
+from reput.log import QueueFloors, files_grow
 from reput.plugin import PluginSet, StoreContext
 from reput_tools.offline.closedstore.lockedstore import lock_store
 from reput_tools.offline.contract.comparison import Comparison, Difference
@@ -244,6 +244,7 @@ class _Rebuild:
                 log=log,
                 disk=self.disk,
                 clock=system_clock,
+                grows=files_grow(sections),
                 queue_floors=floors,
             )
             end = log.max_physical_offset

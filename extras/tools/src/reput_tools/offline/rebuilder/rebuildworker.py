@@ -22,6 +22,7 @@ from reput.log import (
     Loss,
     LossLedger,
     QueueFloors,
+    files_grow,
     log_files,
 )
 from reput.plugin import PluginSet, StoreContext, build_config
@@ -86,7 +87,8 @@ class Worker:
         self.job = job
         self.disk = disk or Disk().at(job.root, follow_links=job.follow_links, scratch=job.scratch)
         self._pool = FilePool(self.disk, _FILES_OPEN)
-        files = log_files(job.root, job.file_size, self.disk, self._pool)
+        self._grows = files_grow(job.sections)
+        files = log_files(job.root, job.file_size, self.disk, self._pool, grows=self._grows)
         passes_over = (lambda text: None) if job.passes_over_damage else None
         files.load(writable=False, damaged=passes_over)
         ledger = LossLedger(job.root, self.disk, system_clock)
@@ -247,6 +249,7 @@ class Worker:
             log=self.log,
             disk=self.disk,
             clock=system_clock,
+            grows=self._grows,
             light_queues=self._light_queues,
             queue_floors=QueueFloors.of(self.job.queue_floors),
             sizes_from="" if root == self.job.root else self.job.root,
