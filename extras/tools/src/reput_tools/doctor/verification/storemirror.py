@@ -109,9 +109,16 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
     """Link a directory whose files have one size; files of another size become padded copies."""
     source = os.path.join(surveyed.root, name)
     sizes = dict(_sizes_below(source, name, surveyed.disk))
-    used = Counter(size for size in sizes.values() if size)
+    # Files that grow: only those that others follow have the one size.
+    last = {os.path.dirname(path): path for path in sorted(sizes)} if surveyed.grows else {}
+    growing = frozenset(last.values())
+    used = Counter(size for path, size in sizes.items() if size and path not in growing)
     (common, count), *others = used.most_common() or [(0, 0)]
-    odd = {path: size for path, size in sizes.items() if size != common}
+    odd = {
+        path: size
+        for path, size in sizes.items()
+        if size != common and not (path in growing and (size < common or not common))
+    }
     is_sure = not (others and others[0][1] == count)
     strays, holes = _out_of_order(sizes, common) if name in _IN_RUNS and is_sure else ([], [])
     if not (odd or strays or holes) or not is_sure:

@@ -1,0 +1,202 @@
+"""A new store is small: files grow with the messages, and read, recover and hand over as others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import reput
+from reput.errors import CreateMappedFileError
+from reput.files import Disk
+from reput_tools.cli.root import reput as program
+
+MIB = 1 << 20
+CHILD = """
+import os, sys, reput
+store = reput.open(sys.argv[1])
+for n in range(10):
+    store.put(reput.Message("orders", b"x" * 100, keys=f"k{n}"))
+store.wait_dispatched()
+store.flush()
+os._exit(0)
+"""
+SMALL = {
+    "commitlog": {"file_size": 256 << 10, "grows": True},
+    "consumequeue": {"units_per_file": 16},
+    "index": {"slots_per_file": 8, "items_per_file": 33},
+}
+
+
+def sizes(root):
+    """Return the apparent sizes of all files, by path."""
+    found = {}
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(directory, name)
+            found[os.path.relpath(path, root)] = os.path.getsize(path)
+    return found
+
+
+def fill(root, count, first=0, **options):
+    with reput.open(root, plugins=["consumequeue", "index"], **options) as store:
+        for number in range(first, first + count):
+            body = b"%06d" % number + b"x" * 9_000
+            store.put(reput.Message("orders", body, queue_id=number % 2, keys=f"k{number}"))
+        store.wait_dispatched()
+
+
+def read(store, queue_id):
+    """Return the numbers of all messages of a queue; a call reads in one file of the log."""
+    found, start = [], 0
+    while (result := store.read("orders", queue_id, start, max_count=100)).messages:
+        found += [int(message.body[:6]) for message in result.messages]
+        start = result.next_queue_offset
+    return found
+
+
+def numbers(root, mode="r"):
+    with reput.open(root, mode) as store:
+        found = sorted(read(store, 0) + read(store, 1))
+        hits = [store.query("orders", f"k{number}").messages for number in found]
+    assert [int(each.body[:6]) for (each,) in hits] == found
+    return found
+
+
+def verify(root):
+    done = CliRunner().invoke(program, ["verify", str(root)])
+    assert done.exit_code == 0, done.output
+
+
+def test_ten_messages_take_less_than_a_mebibyte_open_killed_and_closed(tmp_path):
+    root = tmp_path / "store"
+    subprocess.run([sys.executable, "-c", CHILD, root], check=True)
+    assert sum(sizes(root).values()) < MIB, "killed"
+    with reput.open(root) as store:
+        assert sum(sizes(root).values()) < MIB, "open"
+        assert store.config.file_size == 64 * MIB
+    assert sum(sizes(root).values()) < MIB, "closed"
+
+
+def test_a_store_with_growing_files_goes_on_over_many_files(tmp_path):
+    for first in range(0, 120, 40):
+        fill(tmp_path / "s", 40, first, config=SMALL)
+        assert numbers(tmp_path / "s") == list(range(first + 40))
+    verify(tmp_path / "s")
+
+    found = sizes(tmp_path / "s")
+    log = [size for name, size in sorted(found.items()) if name.startswith("commitlog")]
+    queue = [s for name, s in sorted(found.items()) if name.startswith("consumequeue/orders/0")]
+    assert log[:-1] == [256 << 10] * 4
+    assert queue == [320, 320, 320, 12 * 20]
+
+
+def test_derived_files_that_grow_are_those_of_a_rebuild(tmp_path):
+    fill(tmp_path / "s", 50, config=SMALL)
+    before = sizes(tmp_path / "s")
+
+    done = CliRunner().invoke(program, ["rebuild", str(tmp_path / "s")])
+
+    assert done.exit_code == 0, done.output
+    after = sizes(tmp_path / "s")
+    assert {n: s for n, s in before.items() if n in after and n.startswith("consumequeue")} == {
+        n: s for n, s in after.items() if n.startswith("consumequeue")
+    }
+    assert numbers(tmp_path / "s") == list(range(50))
+
+
+def test_a_reader_sees_what_is_put_after_the_file_has_grown(tmp_path):
+    fill(tmp_path / "s", 1, config=SMALL)
+    with (
+        reput.open(tmp_path / "s", "r") as reader,
+        reput.open(tmp_path / "s") as writer,
+    ):
+        for number in range(1, 60):
+            writer.put(reput.Message("orders", b"%06d" % number + b"x" * 9_000, queue_id=0))
+        writer.wait_dispatched()
+        found = read(reader, 0)
+    assert found == list(range(60))
+
+
+@pytest.mark.parametrize("place", ["last", "before"])
+def test_a_power_cut_may_take_the_last_change_of_a_size(tmp_path, place):
+    root = tmp_path / "s"
+    plugins = ["consumequeue", "index"]
+    with reput.open(root, plugins=plugins, config=SMALL, threads=False) as store:
+        for number in range(40):
+            body = b"%06d" % number + b"x" * 9_000
+            store.put(reput.Message("orders", body, queue_id=number % 2, keys=f"k{number}"))
+        store.wait_dispatched()
+        shutil.copytree(root, tmp_path / "cut")
+    log = sorted((tmp_path / "cut/commitlog").iterdir())
+    queue = sorted((tmp_path / "cut/consumequeue/orders/0").iterdir())
+    for files in (log, queue):
+        cut = files[-1] if place == "last" else files[-2]
+        keep = (64 << 10) if files is log else 100
+        os.truncate(cut, keep)
+
+    with reput.open(tmp_path / "cut") as store:
+        end = store.log.max_physical_offset
+        store.put(reput.Message("orders", b"000999", queue_id=0, keys="k999"))
+    assert 0 < end < (512 << 10)
+    assert numbers(tmp_path / "cut")[-1] == 999
+
+
+def test_fill_makes_every_file_as_large_as_a_broker_expects(tmp_path):
+    fill(tmp_path / "s", 30, config=SMALL)
+
+    done = CliRunner().invoke(program, ["fill", str(tmp_path / "s")])
+
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[1:] == [
+        f"mappedFileSizeCommitLog={256 << 10}",
+        "mappedFileSizeConsumeQueue=320",
+        "maxHashSlotNum=8",
+        "maxIndexNum=33",
+    ]
+    fill(tmp_path / "s", 30, first=30)
+    verify(tmp_path / "s")
+    kinds = {
+        kind: {size for name, size in sizes(tmp_path / "s").items() if name.startswith(kind)}
+        for kind in ("commitlog", "consumequeue", "index")
+    }
+    assert kinds == {"commitlog": {256 << 10}, "consumequeue": {320}, "index": {40 + 32 + 660}}
+    assert numbers(tmp_path / "s") == list(range(60))
+
+
+@pytest.mark.parametrize(
+    "options", [{"sizes": "rocketmq"}, {"config": {"commitlog": {"file_size": 1 << 30}}}]
+)
+def test_rocketmqs_sizes_are_full_from_the_start(tmp_path, options):
+    fill(tmp_path / "s", 2, **options)
+
+    found = sizes(tmp_path / "s")
+    assert found["commitlog/00000000000000000000"] == 1 << 30
+    assert found["consumequeue/orders/0/00000000000000000000"] == 6_000_000
+    assert 420_000_040 in found.values()
+
+
+class NearlyFull(Disk):
+    """Has room for 128 KiB of each file."""
+
+    def allocate(self, descriptor, size, start=0):
+        if size > 128 << 10:
+            raise OSError(28, "No space left on device")
+        super().allocate(descriptor, size, start)
+
+
+def test_a_full_disk_is_an_error_when_the_file_should_grow(tmp_path):
+    stored, config = 0, {"commitlog": SMALL["commitlog"]}
+    with reput.open(tmp_path / "s", plugins=[], disk=NearlyFull(), config=config) as store:
+        with contextlib.suppress(CreateMappedFileError):
+            while True:
+                store.put(reput.Message("t", b"x" * 9_000))
+                stored += 1
+        assert 5 < stored < 15
+    with reput.open(tmp_path / "s", "r") as store:
+        assert sum(len(batch) for batch in store.scan()) == stored
