@@ -232,10 +232,7 @@ def log_file(run, tmp_path):
 
 
 def test_a_first_message_takes_little_of_the_disk(log_file) -> None:
-    facts = log_file()
-
-    assert facts.st_size == 1 << 30  # as brokers expect
-    assert facts.st_blocks * 512 < 16 << 20
+    assert log_file().st_size < 256 << 10
 
 
 def test_the_size_of_log_files_can_be_named(log_file, config) -> None:

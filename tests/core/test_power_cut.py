@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import reput
+from reput.files import mappedfile
+from reput.log.writer import writablelog
+from reput.store.opening import writerchanges
 from reput_testing.casebudget import is_soak
 from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.powercuts import PowerCuts
@@ -55,17 +58,28 @@ def reopened(witness, root):
     witness.close()
 
 
+@pytest.fixture
+def small_steps(monkeypatch):
+    """Files that grow do so by a few bytes."""
+    for module in (mappedfile, writerchanges):
+        monkeypatch.setattr(module, "FIRST_SIZE", 600)
+    monkeypatch.setattr(mappedfile, "_MOST_GROWTH", 600)
+    monkeypatch.setattr(writablelog, "_LEAST_GROWTH", 100)
+
+
 WORKLOADS = {each.__name__: each for each in (one, several, rolling, batches, reopened)}
 
 
+@pytest.mark.parametrize("grows", [False, True], ids=["full", "grows"])
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_whatever_a_power_cut_leaves_opens_and_keeps_what_was_promised(
-    tmp_path, workload, flush, record_property
+    tmp_path, workload, flush, grows, record_property, small_steps
 ):
     cuts = PowerCuts(tmp_path, tries=20)
+    options = options_for(flush, commitlog={"grows": grows})
 
-    cuts.live(ExpectedState(options_for(flush)), WORKLOADS[workload])
+    cuts.live(ExpectedState(options), WORKLOADS[workload])
 
     record_property("crash states", cuts.tried_count)
 

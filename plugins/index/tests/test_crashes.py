@@ -33,6 +33,7 @@ def found_by_every_key(plugin: IndexPlugin) -> dict[tuple[str, str], list[int]]:
 class TestCrashes(CrashContract):
     plugin_name = "index"
     config: ClassVar = {"slots_per_file": 5, "items_per_file": 6}
+    grows = True
 
     def state(self, plugin: Any) -> object:
         return found_by_every_key(plugin)
@@ -54,6 +55,7 @@ class TestCrashesOfFilesOfManyPages(CrashContract):
 class TestKilled(KillContract):
     plugin_name = "index"
     config: ClassVar = {"slots_per_file": 50, "items_per_file": 60}
+    grows = True
 
     def state(self, plugin: Any) -> object:
         return {"items": sum(file.item_count for file in plugin.index.files)}

@@ -51,8 +51,8 @@ class MappedFileQueue:
     entries_from: int = 1 << 62
     """Offset from which on each record has the head of an entry of DLedger before it."""
     grows: bool = False
-    """Whether the last file may be shorter than the others: the rest reads as zeros. So may the one
-    before it, if a power cut took its last change of size."""
+    """Whether the last file may be shorter than the others: the rest reads as zeros. So may files
+    before it, if a power cut took the last changes of their sizes."""
     fills: bool = False
     """Whether the files grew until this opening, which fills them."""
     visible_end: int | None = None
@@ -129,8 +129,7 @@ class MappedFileQueue:
 
     def _filled(self, found: list[tuple[int, int]], *, writable: bool) -> list[tuple[int, int]]:
         """Return ``found`` with the full size of files that grow; a writer fills all but one."""
-        for number in range(max(len(found) - 2, 0), len(found)):
-            base, size = found[number]
+        for number, (base, size) in enumerate(found):
             if not 0 < size < self.file_size:
                 continue
             if writable and number < len(found) - 1:

@@ -31,6 +31,7 @@ __all__ = ["Buffer", "Disk", "is_zero", "system_clock"]
 Buffer = bytes | bytearray | memoryview
 
 Item = TypeVar("Item")
+_Map = TypeVar("_Map", bound=mmap.mmap)
 
 # Opening a foreign pipe must not wait for a peer.
 _OPEN: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -258,11 +259,20 @@ class Disk(DirectoryTree):
         self._root.require_open()
         try:
             return mmap.mmap(descriptor, size)
-        except ValueError:  # the system maps bytes after the end, too, but Python asks for them
-            found = os.fstat(descriptor).st_size
-        os.ftruncate(descriptor, size)  # a kill leaves a longer file, which is as good
+        except ValueError:
+            return self.map_as(mmap.mmap, descriptor, size)
+
+    @staticmethod
+    def map_as(kind: type[_Map], descriptor: int, size: int) -> _Map:
+        """Map for writing with a class of maps, also bytes after the end of the file."""
+        # The system maps these as well, but Python asks for them. A kill in between leaves a longer
+        # file, which is as good.
+        found = os.fstat(descriptor).st_size
+        if found >= size:
+            return kind(descriptor, size)
+        os.ftruncate(descriptor, size)
         try:
-            return mmap.mmap(descriptor, size)
+            return kind(descriptor, size)
         finally:
             os.ftruncate(descriptor, found)
 

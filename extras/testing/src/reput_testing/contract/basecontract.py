@@ -53,6 +53,8 @@ class ContractRules:
     hook_specifications: ClassVar[Collection[str]] = frozenset({"reput_tools.offline.hookspecs"})
     """Modules of hook specifications of the tools that the plugin answers. The hooks of a tool that
     is not installed are not checked."""
+    grows: ClassVar[bool] = False
+    """Whether the stores of crash and kill tests have files that grow (`StoreContext.grows`)."""
     same_files: ClassVar[bool] = True
     """Whether files depend on the log alone, byte for byte; False compares states only."""
     max_examples: ClassVar[int] = 20

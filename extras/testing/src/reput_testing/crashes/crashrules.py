@@ -106,7 +106,7 @@ class CrashContract(ContractRules):
 
     def witness(self, flush: str) -> ExpectedState:
         """Return a witness of a store that has the plugin."""
-        log = {"file_size": self.log().file_size, "flush": flush}
+        log = {"file_size": self.log().file_size, "flush": flush, "grows": self.grows}
         config = {"commitlog": log, "dispatch": QUICK_RETRIES, self.name: dict(self.config)}
         return ExpectedState({"plugins": self.plugins, "config": config})
 

@@ -224,7 +224,7 @@ class KillPoints(QuickDisk):
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
         """Map; each store through ``[]`` of the map is an operation."""
-        made = _Map(descriptor, size)
+        made = self.map_as(_Map, descriptor, size)
         made.disk, made.path = self, _path_of(descriptor)
         return made
 

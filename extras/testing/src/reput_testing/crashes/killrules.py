@@ -193,7 +193,7 @@ class KillContract(ContractRules):
         return [source.plugin() for source in self.sources()]
 
     def _sections(self) -> Sections:
-        log = {"file_size": self.log().file_size}
+        log = {"file_size": self.log().file_size, "grows": self.grows}
         return {**self.beside_config, self.name: self.config, "commitlog": log}
 
     # ------------------------------------------------------------------ what it is compared with

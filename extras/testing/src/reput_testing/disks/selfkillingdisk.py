@@ -110,7 +110,7 @@ class SelfKillingDisk(QuickDisk):
         self._pass()
         if not self._maps:
             return super().map(descriptor, size)
-        mapped = _MortalMap(descriptor, size)
+        mapped = self.map_as(_MortalMap, descriptor, size)
         mapped.disk = self
         return mapped
 

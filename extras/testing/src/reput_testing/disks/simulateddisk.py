@@ -202,7 +202,7 @@ class SimulatedDisk(QuickDisk):
         if node is None:
             return super().map(descriptor, size)
         with self._lock:
-            made = _Map(descriptor, size)
+            made = self.map_as(_Map, descriptor, size)
             made.watch(self)
             self._maps.append((weakref.ref(made), node))
             return made

@@ -10,7 +10,7 @@ from reput_tools.cli.kit.options import path_argument, with_debug
 __all__ = ["fill"]
 
 _EXAMPLES = """\b
-Example:
+Examples:
   reput fill STORE
 """
 _JSON = {

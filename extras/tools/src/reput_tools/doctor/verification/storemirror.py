@@ -109,8 +109,9 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
     """Link a directory whose files have one size; files of another size become padded copies."""
     source = os.path.join(surveyed.root, name)
     sizes = dict(_sizes_below(source, name, surveyed.disk))
-    # Files that grow: only those that others follow have the one size.
-    last = {os.path.dirname(path): path for path in sorted(sizes)} if surveyed.grows else {}
+    # Files that grow: only those that others follow have the one size. Extend files do not grow.
+    grows = surveyed.grows and not name.endswith("_ext")
+    last = {os.path.dirname(path): path for path in sorted(sizes)} if grows else {}
     growing = frozenset(last.values())
     used = Counter(size for path, size in sizes.items() if size and path not in growing)
     (common, count), *others = used.most_common() or [(0, 0)]
