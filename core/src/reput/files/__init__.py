@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reput.files.system.disk import system_clock as system_clock
     from reput.files.system.diskfull import FlushFailedError as FlushFailedError
     from reput.files.system.diskfull import is_disk_full as is_disk_full
+    from reput.files.system.filewatch import FileWatch as FileWatch
     from reput.files.system.vectoredread import read_pieces as read_pieces
     from reput.signalsafe import new_lock as new_lock
 
@@ -41,6 +42,7 @@ _EXPORTS = {
     "Entry": "system.directorytree",
     "FILE_NAME_DIGITS": "filenames",
     "FilePool": "filepool",
+    "FileWatch": "system.filewatch",
     "FlushFailedError": "system.diskfull",
     "Handle": "filepool",
     "MAPPED_MIN": "readmap",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import StoreClosedError
+from reput.files import FileWatch
 
 if TYPE_CHECKING:
     from reput import DispatchBatch, Store
@@ -19,8 +20,6 @@ __all__ = ["Arrivals"]
 _Queue = tuple[str, int]
 _LIGHT: Final = "%LMQ%"
 """Light queues have messages of other topics, so any message may be theirs."""
-_LOOK_SECONDS: Final = 0.1
-"""How often a queue is read of a store into which another process puts."""
 _CLOSED_SECONDS: Final = 1.0
 """How often a wait looks whether the store was closed otherwise than by `AsyncStore.close`."""
 
@@ -31,21 +30,25 @@ class Arrivals:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._waiting: dict[_Queue, set[asyncio.Future[None]]] = {}
+        self._waiting: dict[_Queue, set[asyncio.Future[bool]]] = {}
         self._end: Callable[[], None] | None = None
+        self._watch: FileWatch | None = None
+        """Of a store into which another process puts."""
         self._is_closed = False
 
     @contextlib.contextmanager
-    def awaited(self, topic: str, queue_id: int) -> Iterator[asyncio.Future[None]]:
+    def awaited(self, topic: str, queue_id: int) -> Iterator[asyncio.Future[bool]]:
         """Yield a future of this loop that is done when the queue has got messages since."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         key = topic, queue_id
         with self._lock:
             if self._is_closed:
                 raise StoreClosedError(self._store.root)
-            if self._end is None and self._store.writable:
-                self._end = self._store.call_on_arrival(self._arrive)
+            if self._end is None:
+                self._end = self._start()
             self._waiting.setdefault(key, set()).add(future)
+            if self._watch is not None:
+                self._watch.add(key, "consumequeue", topic, str(queue_id))
         try:
             yield future
         finally:
@@ -53,29 +56,58 @@ class Arrivals:
             with self._lock:
                 self._forget(key, future)
 
-    def _forget(self, key: _Queue, future: asyncio.Future[None]) -> None:
+    def _forget(self, key: _Queue, future: asyncio.Future[bool]) -> None:
         futures = self._waiting.get(key)
         if futures is not None:
             futures.discard(future)
             if not futures:
                 del self._waiting[key]
 
-    async def wait(self, arrived: asyncio.Future[None], seconds: float) -> None:
+    def _start(self) -> Callable[[], None]:
+        """Have arrivals reported; return what ends that."""
+        if self._store.writable:
+            return self._store.call_on_arrival(self._arrive)
+        self._watch = watch = FileWatch(self._store.root)
+        thread = threading.Thread(
+            target=self._look, args=(watch,), name="reput-arrivals", daemon=True
+        )
+        thread.start()
+
+        def end() -> None:
+            watch.wake()
+            thread.join()
+            watch.close()
+
+        return end
+
+    def _look(self, watch: FileWatch) -> None:
+        """Wake those whose queues were written by another process, and now and then all."""
+        while not self._is_closed and not self._store.closed:
+            changed = watch.wait(watch.interval)
+            with self._lock:
+                found = self._take((changed or self._waiting.keys()).__contains__)
+            _call_each(found, _set_done if changed else _set_looked)
+
+    def found_more(self) -> None:
+        """Note that a read found messages that were not reported."""
+        if self._watch is not None:
+            self._watch.found_more()
+
+    async def wait(self, arrived: asyncio.Future[bool], seconds: float) -> bool:
         """Wait until a queue of `awaited` is to be read again, at most so many seconds.
+
+        Returns:
+            Whether an arrival was reported.
 
         Raises:
             StoreClosedError: the store was closed.
         """
         limit = time.monotonic() + seconds
-        longest = _CLOSED_SECONDS if self._store.writable else _LOOK_SECONDS
         while not arrived.done() and (left := limit - time.monotonic()) > 0:
-            await asyncio.wait([arrived], timeout=min(left, longest))
+            await asyncio.wait([arrived], timeout=min(left, _CLOSED_SECONDS))
             if self._store.closed:
                 raise StoreClosedError(self._store.root)
-            if longest == _LOOK_SECONDS:
-                break
-        if arrived.done():
-            arrived.result()
+        return arrived.done() and arrived.result()
 
     @property
     def count(self) -> int:
@@ -93,7 +125,7 @@ class Arrivals:
             found = self._take(lambda key: key in queues or key[0].startswith(_LIGHT))
         _call_each(found, _set_done)
 
-    def _take(self, is_wanted: Callable[[_Queue], bool]) -> list[asyncio.Future[None]]:
+    def _take(self, is_wanted: Callable[[_Queue], bool]) -> list[asyncio.Future[bool]]:
         keys = [key for key in self._waiting if is_wanted(key)]
         return [future for key in keys for future in self._waiting.pop(key)]
 
@@ -109,10 +141,10 @@ class Arrivals:
 
 
 def _call_each(
-    futures: list[asyncio.Future[None]], function: Callable[[asyncio.Future[None]], None]
+    futures: list[asyncio.Future[bool]], function: Callable[[asyncio.Future[bool]], None]
 ) -> None:
     """Call a function with each future, on its loop; one call into each loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[bool]]] = {}
     for each in futures:
         by_loop.setdefault(each.get_loop(), []).append(each)
     for loop, own in by_loop.items():
@@ -121,17 +153,22 @@ def _call_each(
 
 
 def _call(
-    function: Callable[[asyncio.Future[None]], None], futures: list[asyncio.Future[None]]
+    function: Callable[[asyncio.Future[bool]], None], futures: list[asyncio.Future[bool]]
 ) -> None:
     for each in futures:
         function(each)
 
 
-def _set_done(future: asyncio.Future[None]) -> None:
+def _set_done(future: asyncio.Future[bool]) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(True)
 
 
-def _set_closed(future: asyncio.Future[None], root: str) -> None:
+def _set_looked(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)
+
+
+def _set_closed(future: asyncio.Future[bool], root: str) -> None:
     if not future.done():
         future.set_exception(StoreClosedError(root))

@@ -98,6 +98,7 @@ class AsyncReads(StoreCalls):
         state = self._state()
         given = max_count, max_bytes, filter
         limit = time.monotonic() + wait
+        is_reported = True
         while True:
             if wait <= 0:
                 return await self._read_once(
@@ -108,6 +109,8 @@ class AsyncReads(StoreCalls):
                     state, given, as_columns, topic, queue_id, queue_offset
                 )
                 left = limit - time.monotonic()
+                if len(found) and not is_reported:
+                    self._arrivals.found_more()
                 if len(found) or left <= 0:
                     return found
                 if found.status is ReadStatus.NO_MATCHED_MESSAGE:
@@ -116,7 +119,7 @@ class AsyncReads(StoreCalls):
                         continue  # the filter has more to examine
                 elif found.status not in _AT_END or queue_offset > found.max_queue_offset:
                     return found
-                await self._arrivals.wait(arrived, left)
+                is_reported = await self._arrivals.wait(arrived, left)
 
     async def _read_once(
         self,

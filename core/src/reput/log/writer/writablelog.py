@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["WritableLog"]
 
 _LEAST_STEP = 512 << 10  # bytes of pages that are kept present in a new log, at least
-_LEAST_GROWTH = 32 << 10  # the same, of a log whose files grow
+_LEAST_GROWTH, _MOST_GROWTH = 32 << 10, 2 << 20  # the same, and at most, if files grow
 
 
 class WritableLog(LogReader):
@@ -308,8 +308,10 @@ class WritableLog(LogReader):
         # log with little in it takes small steps.
         appender, file = self._appender, self._appender.file
         position = offset - appender.base_offset
-        least = _LEAST_GROWTH if self.files.grows else _LEAST_STEP
-        step = min(max(position, least), PREFAULT_STEP)
+        least, most = _LEAST_STEP, PREFAULT_STEP
+        if self.files.grows:
+            least, most = _LEAST_GROWTH, _MOST_GROWTH
+        step = min(max(position, least), most)
         limit = min(offset + size + step, appender.file_limit)
         self._reserve(max(limit, offset + size))
         if self.prefaults and file is not None:

@@ -7,7 +7,7 @@ import heapq
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.queuereader import Lost, Placed, QueueReader
 
 __all__ = ["cat"]
-
-POLL_INTERVAL_S = 0.1
-"""Interval at which ``--follow`` reads a store in which nothing happens."""
 
 
 def _start(context: click.Context, parameter: click.Parameter, value: str) -> Start:
@@ -241,11 +238,14 @@ def _queued(store: Store, wanted: _Wanted) -> Iterator[Placed | Lost]:
                 progress.advance()
                 yield from wanted.meeting(iter([placed]))
     if wanted.follow:
+        with _Waiting(store, wanted.topic, readers) as waiting:
 
-        def find_new(known: set[int]) -> list[QueueReader]:
-            return _new(store, wanted.topic, wanted.queue_id, known)
+            def find_new(known: set[int]) -> list[QueueReader]:
+                if not waiting.may_have_new_queues():
+                    return []
+                return _new(store, wanted.topic, wanted.queue_id, known)
 
-        yield from wanted.meeting(queuereader.follow(readers, find_new, _wait))
+            yield from wanted.meeting(queuereader.follow(readers, find_new, waiting.wait))
 
 
 def _readers(store: Store, wanted: _Wanted) -> list[QueueReader]:
@@ -278,9 +278,49 @@ def _new(store: Store, topic: str, queue_id: int | None, known: set[int]) -> lis
     ]
 
 
-def _wait() -> bool:
-    time.sleep(POLL_INTERVAL_S)
-    return True
+_QUEUES_SECONDS = 1.0
+
+
+class _Waiting:
+    """Waits until queues of a topic may have more messages."""
+
+    def __init__(self, store: Store, topic: str, readers: list[QueueReader]) -> None:
+        from reput.files import FileWatch
+
+        self._watch = FileWatch(store.root)
+        self._topic, self._readers = topic, readers
+        self._offsets: list[int] = []
+        self._reported: set[Any] = {""}
+        self._looked = 0.0
+        self._add()
+
+    def _add(self) -> None:
+        self._watch.add("", "consumequeue", self._topic)  # new queues
+        for each in self._readers:
+            self._watch.add(each.queue_id, "consumequeue", self._topic, str(each.queue_id))
+
+    def wait(self) -> bool:
+        offsets = [reader.next_offset for reader in self._readers]
+        if offsets != self._offsets and not self._reported:
+            self._watch.found_more()
+        self._offsets = offsets
+        self._add()
+        self._reported = self._watch.wait(self._watch.interval)
+        return True
+
+    def may_have_new_queues(self) -> bool:
+        """Whether all queues should be listed, which takes longer than reading one."""
+        now = time.monotonic()
+        if "" not in self._reported and now - self._looked < _QUEUES_SECONDS:
+            return False
+        self._looked = now
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.close()
 
 
 def _warn_of_lag(store: Store) -> None:

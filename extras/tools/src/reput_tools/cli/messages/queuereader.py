@@ -33,7 +33,7 @@ __all__ = [
 _READ_COUNT = 256
 _READ_SIZE = 1 << 20
 _LAST_SPAN_MAX = 1 << 16  # messages that are read backward at a time
-_LOOKS_FOR_QUEUES = 10  # new queues are rare, and listing all takes longer than reading one
+_LOOKS_FOR_QUEUES = 10  # while messages arrive: new queues are rare
 
 
 class Placed(NamedTuple):
@@ -257,7 +257,7 @@ def follow(
         yield from held[:count]
         held = held[count:]
         appeared = []
-        if look % _LOOKS_FOR_QUEUES == 0:
+        if not arrived or look % _LOOKS_FOR_QUEUES == 0:
             appeared = find_new({reader.queue_id for reader in readers})
             readers += appeared
         if not arrived and not appeared and not wait():
