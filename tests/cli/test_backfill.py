@@ -126,7 +126,10 @@ def test_a_plugin_that_fails_ends_it_with_the_reason(run, plugin_store) -> None:
     outcome = run("backfill", path, "broken")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "'broken' is suspended: ValueError: this one cannot be taken" in outcome.err
+    assert (
+        "'broken' is suspended: message orders/0@50: ValueError: this one cannot be taken"
+        in outcome.err
+    )
     assert f"`reput resume {path} broken`" in outcome.err
 
 

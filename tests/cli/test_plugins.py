@@ -239,7 +239,7 @@ def test_a_failed_plugin_is_shown_with_its_error_and_the_next_step(run, plugin_s
     outcome = run("plugins", path)
 
     assert outcome.code == ExitCode.OK
-    error = "suspended: ValueError: this one cannot be taken"
+    error = "suspended: message orders/0@50: ValueError: this one cannot be taken"
     step = f"go on with: reput resume {path} broken"
     assert outcome.err == f"reput: plugin 'broken' is {error}; {step}\n"
 

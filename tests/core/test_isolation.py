@@ -82,7 +82,9 @@ def test_a_plugin_that_raises_is_tried_again_and_then_suspended(tmp_path, error)
         state = state_of(store, "bad")
 
     assert witness.seen == offsets
-    assert calls == [0, 0, 0]
+    assert len(calls) > 3  # the batch, and then its parts, to find the message
+    assert set(calls) == {0}
+    assert state.last_error.startswith("message T/0@0: ")
     assert type(error).__name__ in state.last_error
     assert (state.dispatched_to, state.lag_count, state.lag_is_exact) == (0, 50, True)
 
@@ -228,6 +230,19 @@ def test_with_skip_only_the_messages_that_fail_are_left_out_and_noted(tmp_path):
     with open_with(tmp_path, picky, rules=rules, mode="r") as store:
         assert store.dead_letters("picky") == letters
         assert state_of(store, "picky").skipped_count == 3
+
+
+def test_the_message_that_a_plugin_fails_on_is_named_and_those_before_it_are_taken(tmp_path):
+    picky = _fails_on(b"17", b"30")
+    with open_with(tmp_path, picky) as store:
+        receipt = store.put_many([reput.Message("T", b"%d" % n, n % 2) for n in range(50)])
+        assert store.wait_dispatched(10)
+        until(lambda: state_of(store, "picky").state == "suspended")
+        state = state_of(store, "picky")
+
+    assert picky.seen == receipt.physical_offsets.tolist()[:17]
+    assert state.last_error == "message T/1@8: ValueError: cannot take b'17'"
+    assert state.dispatched_to == receipt.physical_offsets[17]
 
 
 @pytest.mark.sizes(

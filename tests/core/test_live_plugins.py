@@ -260,7 +260,10 @@ def test_a_plugin_that_failed_is_tried_again_at_the_next_opening(tmp_path, caplo
 
     with open_with(tmp_path, NotesPlugin(), mode="r") as store:
         state = notes_of(store)
-        assert (state.state, state.last_error) == ("suspended", "ValueError: bad day")
+        assert (state.state, state.last_error) == (
+            "suspended",
+            "message T/0@0: ValueError: bad day",
+        )
         assert state.lag_count == 4
 
     again = NotesPlugin()

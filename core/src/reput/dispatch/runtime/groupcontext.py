@@ -106,19 +106,19 @@ class GroupContext:
     # ------------------------------------------------------------------ what is skipped
 
     def dead_letter(self, runner: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
-        """Skip the one message of ``batch``, with a note in the dead-letter file.
+        """Skip the one message of ``batch``, with a note in the dead-letter file, or stop.
 
         Returns:
-            False if the plugin was stopped instead.
+            False if the plugin was stopped, as its policy says, or after too many dead letters.
         """
-        if not runner.may_skip:
-            runner.stop(error)
+        if not (runner.skips and runner.may_skip):
+            runner.stop(error, batch)
             return False
         try:
             self.write_dead_letter(runner.name, batch, error)
         except OSError as cause:
             logger.error("dead letter not written plugin=%s error=%s", runner.name, cause)
-            runner.stop(error)
+            runner.stop(error, batch)
             return False
         runner.skipped(batch)
         logger.warning(

@@ -336,10 +336,10 @@ class PluginRunner:
     # ------------------------------------------------------------------ failing
 
     def batch_failed(self, error: BaseException) -> bool:
-        """Note that the plugin failed on a batch, which is retried, skipped, or stops the plugin.
+        """Note that the plugin failed on a batch, which is tried again or in parts, or stops it.
 
         Returns:
-            Whether the batch must be skipped.
+            Whether the message that it fails on must be found.
         """
         with self._board.lock:
             self.last_error = text_of(error)
@@ -360,20 +360,32 @@ class PluginRunner:
                 )
                 self._board.changed.set()
                 return False
-        if self._board.config.policy_of(self.name) == SKIP and not is_disk_full(error):
+        if not is_disk_full(error):
             self.figures.failure_count += 1
             return True
         self.stop(error)
         return False
 
-    def stop(self, error: BaseException) -> None:
-        """Suspend the plugin, or halt all dispatching, after a failure that is not retried."""
+    @property
+    def skips(self) -> bool:
+        """Whether a message that the plugin fails on becomes a dead letter."""
+        return self._board.config.policy_of(self.name) == SKIP
+
+    def stop(self, error: BaseException, message: DispatchBatch | None = None) -> None:
+        """Suspend the plugin, or halt all dispatching, after a failure that is not retried.
+
+        Args:
+            error: the failure.
+            message: the one that the plugin failed on, if it is known.
+        """
         if isinstance(error, StoreClosedError) and self._board.is_stopping:
             return  # the store is closing
         is_halting = self._board.config.policy_of(self.name) == HALT
         with self._board.lock:
-            self.figures.failure_count += 1
+            self.figures.failure_count += message is None  # else the batch was counted
             self.last_error = text_of(error)
+            if message is not None:
+                self.last_error = f"message {_name_of(message)}: {self.last_error}"
             if self.phase in _STOPPED:  # stays stopped as it was, by its user or an earlier failure
                 return
             self.stopped = Stopped.BY_FAILURE
@@ -381,6 +393,8 @@ class PluginRunner:
             if is_halting:
                 self._board.halt(self.name)
         happened = "dispatching halted" if is_halting else "plugin suspended"
+        if message is not None:
+            happened = f"{happened} message={_name_of(message)}"
         logger.error("%s plugin=%s", happened, self.name, exc_info=error)
         self._board.notify_changed()
 
@@ -465,6 +479,12 @@ class PluginRunner:
 
 RunnerContext: TypeAlias = SharedContext[PluginRunner]
 """What the plugins of one store share."""
+
+
+def _name_of(batch: DispatchBatch) -> str:
+    """Return which message the one of ``batch`` is: ``orders/0@12``."""
+    topic = batch.topics[int(batch.topic_code[0])]
+    return f"{topic}/{int(batch.queue_id[0])}@{int(batch.queue_offset[0])}"
 
 
 def text_of(error: BaseException) -> str:

@@ -229,7 +229,7 @@ class ReadGroup:
         return batch
 
     def _skip(self, runner: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
-        """Dispatch ``batch`` but for messages that the plugin fails on, which become dead letters.
+        """Dispatch ``batch`` up to a message that the plugin fails on: it is skipped, or named.
 
         The batch is halved again and again, so that one bad message among thousands costs some
         calls, and not thousands.
