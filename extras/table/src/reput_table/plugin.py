@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import attrs
+
 import reput
 from reput.errors import (
     CorruptFileError,
@@ -28,6 +30,7 @@ from reput_table.connections import (
     run_query,
 )
 from reput_table.pendingrows import Parting, PendingRows
+from reput_table.rowscode import code_mark
 from reput_table.schema import Schema
 from reput_table.tablecheck import Layout, check_table
 from reput_table.tablefile import TableFile
@@ -214,6 +217,7 @@ class TablePlugin(reput.Plugin):
                 logger.warning("recreating the table: %s", str(error))  # it holds a cursor
             if self._file is None:
                 return 0
+            self._look_at_code(self._file)
             self._file.trim(context.log.min_physical_offset)
             self._file.cut(progress, self._parting)
             if self._file.connection.in_transaction:
@@ -259,7 +263,8 @@ class TablePlugin(reput.Plugin):
         from reput_table.shards import TableBuilder
 
         parting = Parting(context.log.file_size, self.part_size)
-        return TableBuilder(self._layout_in(context), parting, self.rows, context.disk)
+        layout = attrs.evolve(self._layout_in(context), code_mark=code_mark(type(self)))
+        return TableBuilder(layout, parting, self.rows, context.disk)
 
     @reput.hookimpl
     def reput_report(self) -> dict[str, object] | None:
@@ -304,7 +309,23 @@ class TablePlugin(reput.Plugin):
     def _layout_in(self, context: reput.StoreContext) -> Layout:
         parts = (1, self.version, self.config, context.log.file_size, self.part_size)
         fingerprint = hashlib.sha256(repr(parts).encode()).hexdigest()
-        return Layout(self.schema, context.plugin, fingerprint)
+        mark = code_mark(type(self)) if context.writable else 0
+        return Layout(self.schema, context.plugin, fingerprint, mark)
+
+    def _look_at_code(self, file: TableFile) -> None:
+        """Warn if other code made the table's rows; note the code's mark if the file has none."""
+        made_by, now = file.code_mark, self._layout.code_mark
+        if made_by and now and made_by != now:
+            logger.warning(
+                "rows() has changed since the table was made, and version is the same: messages "
+                "of before keep their rows; write version = %d in %s, and the table is rebuilt "
+                "plugin=%s",
+                self.version + 1,
+                type(self).__name__,
+                file.layout.view,
+            )
+        elif now and not made_by:
+            file.mark_code()
 
     def _made(self) -> TableFile:
         """Return the file; make it if it does not exist."""

@@ -22,6 +22,8 @@ class Layout:
     """The plugin's name, which is also that of its view."""
     fingerprint: str
     """Changes with everything else: the plugin's version, its options, the size of log files."""
+    code_mark: int = attrs.field(default=0, eq=False)
+    """See `reput_table.rowscode`; 0 if it is not known. The table is valid all the same."""
 
     @property
     def statements(self) -> list[str]:

@@ -123,11 +123,22 @@ class TableFile:
             with made._changing():
                 for statement in layout.statements:
                     made.connection.execute(statement)
+                made.mark_code()
             made.commit()
         except BaseException:
             made.close()
             raise
         return made
+
+    @property
+    def code_mark(self) -> int:
+        """The mark of the code that made the first rows; 0 if it is not known."""
+        return int(self.connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def mark_code(self) -> None:
+        """Note the mark of the code that makes rows from now on."""
+        with self._changing():
+            self.connection.execute(f"PRAGMA user_version = {self.layout.code_mark:d}")
 
     # ------------------------------------------------------------------ rows
 

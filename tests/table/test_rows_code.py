@@ -1,0 +1,103 @@
+"""A change of `rows` without a new version is reported, and a change of its looks is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+
+import pytest
+
+import reput
+from reput_table.rowscode import code_mark
+
+PLUGIN = '''
+from reput_table import Schema, TablePlugin
+
+def size_of(batch):
+    return batch.body.sizes
+
+class Sized(TablePlugin):
+    name = "sized"
+    schema = Schema(columns={"size": int})
+
+    def rows(self, batch):
+        """Return sizes."""
+        return {"size": size_of(batch) + self.added()}  # all of them
+
+    @staticmethod
+    def added():
+        return 0
+'''
+_names = (f"sized_{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Return a function that makes the plugin's class, with some of its source replaced."""
+
+    def make(old="", new=""):
+        assert old in PLUGIN
+        name = next(_names)
+        path = tmp_path / f"{name}.py"
+        path.write_text(PLUGIN.replace(old, new))
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module.Sized
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  # all of them", "\n"),
+        ('"""Return sizes."""', '"""Give sizes."""'),
+        (
+            "def rows(self, batch):",
+            "def rows(\n        self,\n        batch: 'str',\n    ) -> 'dict':",
+        ),
+        ('{"size": size_of(batch) + self.added()}', "{\n'size': (size_of(batch) + self.added()),}"),
+        ('name = "sized"', 'name = "sized"\n    part_size = 1 << 20'),
+    ],
+)
+def test_looks_and_other_members_do_not_matter(made, old, new):
+    assert code_mark(made(old, new)) == code_mark(made()) > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"size": size_of', '"size": 2 * size_of'),
+        ("return batch.body.sizes", "return batch.size"),
+        ("return 0", "return 1"),
+    ],
+)
+def test_other_code_in_rows_or_in_what_it_calls_is_reported(made, tmp_path, caplog, old, new):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=[made()()]) as store:
+        store.put(reput.Message("t", b"one"))
+    with reput.open(root, plugins=[made()()]):
+        assert "rows()" not in caplog.text
+
+    changed = made(old, new)
+    with reput.open(root, plugins=[changed()]) as store:
+        assert "write version = 2 in Sized" in caplog.text
+        before = store.plugin("sized").query("SELECT size FROM sized")
+
+    caplog.clear()
+    changed.version = 2
+    with reput.open(root, plugins=[changed()]) as store:
+        store.wait_dispatched()
+        assert store.plugin("sized").query("SELECT size FROM sized") != before
+    with reput.open(root, plugins=[changed()]):
+        assert "rows()" not in caplog.text
+
+
+def test_code_without_a_source_has_no_mark():
+    namespace = {"__name__": "made_up"}
+    exec(PLUGIN, namespace)
+
+    assert code_mark(namespace["Sized"]) == 0
