@@ -64,17 +64,21 @@ def test_a_new_plugin_is_the_example_under_another_name():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("chosen", "least"),
+    ("given", "chosen", "least"),
     [
-        pytest.param([], 45, id="short"),
+        pytest.param([], [], 45, id="short"),
+        pytest.param(["--files"], [], 45, id="short-files"),
         # Crashes and kills.
-        pytest.param(["-m", "full"], 5, marks=pytest.mark.proof, id="full"),
+        pytest.param([], ["-m", "full"], 5, marks=pytest.mark.proof, id="full"),
+        pytest.param(["--files"], ["-m", "full"], 5, marks=pytest.mark.proof, id="full-files"),
     ],
 )
-def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(tmp_path, fresh, chosen, least):
+def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(
+    tmp_path, fresh, given, chosen, least
+):
     python, site = fresh
     folder = tmp_path / "my plugin"
-    made = reput_command("plugins", "new", "my_words", "--directory", folder, python=python)
+    made = reput_command("plugins", "new", "my_words", "--directory", folder, *given, python=python)
     install(folder, "my_words", site)
 
     done = subprocess.run(

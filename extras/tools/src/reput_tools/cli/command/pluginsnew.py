@@ -18,6 +18,7 @@ _EXAMPLES = """\b
 Examples:
   reput plugins new words
   reput plugins new words --directory ~/plugins/words
+  reput plugins new words --files
 """
 _JSON = {
     "plugin": "the plugin",
@@ -34,13 +35,15 @@ _JSON = {
     type=CheckedPath(),
     help="The folder to create, which must not exist. Default: ./reput-NAME.",
 )
+@click.option("--files", is_flag=True, help="Keep a file of its own in place of a table.")
 @json_option("one document", _JSON)
 @with_debug
-def new(name: str, directory: str | None, as_json: bool) -> None:
+def new(name: str, directory: str | None, files: bool, as_json: bool) -> None:
     r"""Create a folder for a new plugin NAME, with sources, an entry point and tests.
 
     The new plugin keeps a table that counts messages, and passes the rules for all plugins. Change
-    its columns and its rows, and run its tests again.
+    its columns and its rows, and run its tests again. With --files, the plugin keeps the counts in
+    a file with its own format: copy this one if a table does not fit.
     """
     from importlib.util import find_spec
 
@@ -53,7 +56,7 @@ def new(name: str, directory: str | None, as_json: bool) -> None:
         raise click.BadParameter(f"{name!r}: {reason}", param_hint="NAME")
     target = directory or f"reput-{name}"
     try:
-        made = create(name, target)
+        made = create(name, target, files=files)
     except FileExistsError:
         text = f"{target}: this file or directory exists already; name another with --directory"
         raise Failure(text, ExitCode.UNAVAILABLE) from None
@@ -61,7 +64,8 @@ def new(name: str, directory: str | None, as_json: bool) -> None:
         print_json({"plugin": name, "directory": os.path.abspath(target), "files": made})
         return
     click.echo(f"Created the plugin {name} in {escape_text(target)}. Next:")
-    if needed := [each for each in ("table", "testing") if find_spec(f"reput_{each}") is None]:
+    wanted = ("testing",) if files else ("table", "testing")
+    if needed := [each for each in wanted if find_spec(f"reput_{each}") is None]:
         click.echo(f"  {install_command(*needed)}")
     click.echo(f"  pip install --no-deps --editable {escape_text(target)}")
     click.echo(f"  python -m pytest {escape_text(target)}")

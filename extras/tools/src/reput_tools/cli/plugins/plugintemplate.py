@@ -1,6 +1,7 @@
 """Makes the folder of a new plugin, out of the templates in ``reput_tools.cli/data/plugin``.
 
-``examples/reput-counter`` is what they give for the name ``counter``.
+``examples/reput-counter`` is what they give for the name ``counter``. A plugin with files of its
+own has those of ``data/plugin-files`` in place of templates with the same path, and besides them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 __all__ = ["check_name", "create", "render"]
 
 _TEMPLATES: Final = Path(__file__).parents[1] / "data" / "plugin"
+_FOR_FILES: Final = _TEMPLATES.with_name("plugin-files")
 _SUFFIX: Final = ".template"
 
 
@@ -30,17 +32,20 @@ def check_name(name: str) -> str | None:
     return None
 
 
-def render(name: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each file of the plugin ``name``."""
+def render(name: str, *, files: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file of the plugin ``name``, of a table or with own files."""
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Plugin"
-    for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
-        path = template.relative_to(_TEMPLATES).as_posix().removesuffix(_SUFFIX)
+    templates: dict[str, Path] = {}
+    for folder in (_TEMPLATES, _FOR_FILES) if files else (_TEMPLATES,):
+        for template in folder.rglob(f"*{_SUFFIX}"):
+            templates[template.relative_to(folder).as_posix().removesuffix(_SUFFIX)] = template
+    for path, template in sorted(templates.items()):
         text = template.read_text(encoding="utf-8")
         text = text.replace("{{name}}", name).replace("{{Class}}", class_name)
         yield path.replace("NAME", name), text
 
 
-def create(name: str, directory: str) -> list[str]:
+def create(name: str, directory: str, *, files: bool = False) -> list[str]:
     """Write the files of the plugin ``name`` into ``directory``, which must not exist.
 
     Returns:
@@ -51,7 +56,7 @@ def create(name: str, directory: str) -> list[str]:
     """
     os.makedirs(directory)
     made = []
-    for path, text in render(name):
+    for path, text in render(name, files=files):
         target = Path(directory, path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
