@@ -126,6 +126,17 @@ def test_the_path_of_each_row_and_several_stores(tmp_path):
     assert scan([tmp_path / "b", tmp_path / "a"], columns=["flag"]).table().num_rows == 5
 
 
+def test_a_topic_that_the_store_does_not_have_is_reported(tmp_path, caplog):
+    with reput.open(tmp_path, plugins=["consumequeue"]) as store:
+        store.put(reput.Message("T", b"1"))
+
+    assert scan(tmp_path, topic="T").table().num_rows == 1
+    assert caplog.text == ""
+    assert scan(tmp_path, topic=["TT", "orders"]).table().num_rows == 0
+    assert "no queue of the topic 'TT'; did you mean 'T'?" in caplog.text
+    assert "no queue of the topic 'orders'; there are T" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -136,6 +147,8 @@ def test_the_path_of_each_row_and_several_stores(tmp_path):
         ({"corrupt": "perhaps"}, "fail, skip, report"),
         ({"body": "json"}, "binary, text"),
         ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": "1"}, "batch_size: an integer"),
+        ({"topic": "T", "max_queue_offset": "1"}, "max_queue_offset: an integer"),
         ({"since": "yesterday"}, "since"),
         ({"until": True}, "until"),
         ({"topic": []}, "topic"),

@@ -221,7 +221,7 @@ def test_a_plugins_options_come_from_its_section_and_unknown_ones_are_errors():
         CounterPlugin.from_section("counter", {"stepp": 3})
     with pytest.raises(ConfigError, match="step"):
         CounterPlugin.from_section("counter", {"step": "three"})
-    with pytest.raises(ConfigError, match=r"no such section; known: commitlog, counter"):
+    with pytest.raises(ConfigError, match=r"did you mean .counter..*known: commitlog, counter"):
         PluginSet([CounterPlugin()], {"cuonter": {}})
 
 

@@ -10,6 +10,7 @@ import pytest
 import reput
 from reput import errors
 from reput.errors import PluginError
+from reput.files import Disk
 
 pytestmark = pytest.mark.shows("commands")
 
@@ -98,6 +99,58 @@ def test_an_argument_of_a_wrong_type_is_named_before_anything_is_made(opening, t
         reput.open(**arguments)
 
     assert list(tmp_path.iterdir()) == []
+
+
+WRONG_CONFIGURATIONS = {
+    r"\[flush\]: .*config={'commitlog': {'flush': 'sync'}}": {"flush": "sync"},
+    r"\[commitlogs\]: no such section; did you mean 'commitlog'": {"commitlogs": {}},
+    r"\[commitlog\] flush: 'async' or 'sync' expected, found 'no'": {"commitlog": {"flush": "no"}},
+    "nowhere.toml: the configuration cannot be read: No such file": "nowhere.toml",
+    __file__ + ": not valid TOML: ": __file__,
+}
+
+
+@pytest.mark.parametrize("text", WRONG_CONFIGURATIONS)
+def test_a_wrong_configuration_is_named_with_what_is_right(text, tmp_path):
+    with pytest.raises(errors.ConfigError, match=text):
+        reput.open(tmp_path / "store", plugins=[], config=WRONG_CONFIGURATIONS[text])
+
+
+def test_a_plugin_that_needs_another_says_how_to_open_the_store(tmp_path):
+    class Needy(reput.Plugin):
+        requires = frozenset({"consumequeue"})
+
+    with pytest.raises(errors.PluginOrderError, match=r"plugins=\[.*, 'consumequeue'\]"):
+        reput.open(tmp_path / "store", plugins=[Needy()])
+
+
+def test_a_directory_that_may_not_be_read_is_named_itself(tmp_path):
+    class Forbidden(Disk):
+        def open(self, path, **options):
+            raise PermissionError(13, "Permission denied", path)
+
+        def exists(self, path):
+            return True
+
+    with pytest.raises(PermissionError) as caught:
+        reput.open(tmp_path, mode="r", plugins=[], disk=Forbidden())
+
+    assert caught.value.filename == str(tmp_path)
+
+
+def test_a_column_with_one_row_is_not_a_value_for_all_rows(store):
+    with pytest.raises(errors.MessageIllegalError, match="queue_id: 2 rows expected"):
+        store.put_many(reput.Columns(topic="t", body=[b"a", b"b"], queue_id=[0]))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_several_tags_are_reported_once(tmp_path, caplog, many):
+    message = reput.Message("t", b"", tags="a||b")
+    with reput.open(tmp_path, plugins=[], config=SMALL) as store:
+        for _ in range(2):
+            store.put_many([message]) if many else store.put(message)
+
+    assert caplog.text.count("tags='a||b': a message has one tag") == 1
 
 
 def test_a_path_may_be_bytes(tmp_path):

@@ -141,7 +141,7 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(served, count):
     }
     assert stored(store) == Counter(whole)
     assert set(codes) == {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
-    assert "no next file" in answers[-1].remark
+    assert "the log needs this file next" in answers[-1].remark
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])

@@ -76,12 +76,16 @@ class ConfigError(ReputError, ValueError):
     known: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = f"[{self.section}] {self.option}: {self.reason}"
+        if self.option == "(file)":
+            return f"{self.section}: {self.reason}"
+        is_section = self.option == "(section)"
+        place = f"[{self.section}]" if is_section else f"[{self.section}] {self.option}"
+        text = f"{place}: {self.reason}"
         if not self.known:
             return text
         import difflib  # only for errors
 
-        word = self.section if self.option == "(section)" else self.option
+        word = self.section if is_section else self.option
         near = difflib.get_close_matches(word, self.known, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ";"
         return f"{text}{meant} known: {', '.join(self.known)}"
@@ -473,6 +477,9 @@ class CreateMappedFileError(PutError, OSError):
     """The log could not get more space or its next file, mostly for want of space."""
 
     status = PutStatus.CREATE_MAPPED_FILE_FAILED
+
+    def __str__(self) -> str:
+        return f"{self.status.name}: {self.value}: {self.reason}"
 
 
 class FlushDiskTimeoutError(PutError, TimeoutError):

@@ -80,10 +80,13 @@ impl<'a> PropertyText<'a> {
         Ok(())
     }
 
-    /// The property `TAGS`.
+    /// The property `TAGS`. Python warns of several, as no filter selects such a message.
     #[inline]
     pub fn tags(&mut self, tags: Borrowed<'_, '_, PyAny>) -> Result<(), Decline> {
-        text_given(tags)?.map_or(Ok(()), |tags| self.tags_text(tags))
+        text_given(tags)?.map_or(Ok(()), |tags| {
+            declined_unless(!tags.contains("||"))?;
+            self.tags_text(tags)
+        })
     }
 
     #[inline]

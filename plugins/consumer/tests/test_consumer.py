@@ -168,11 +168,35 @@ def test_a_condition_without_the_plugin_filter_is_an_error_that_says_how_to_open
         ),
         (5, TypeError),
         (b"orders", TypeError),
+        (None, TypeError),
     ],
 )
-def test_what_is_no_subscription_is_refused(at, topics, error):
+@pytest.mark.parametrize("method", ["consumer", "pop_consumer"])
+def test_what_is_no_subscription_is_refused(at, topics, error, method):
     with pytest.raises(error):
-        at.consumer("g", topics)
+        getattr(at.store, method)("g", topics)
+
+
+def test_seconds_and_counts_that_are_none_are_refused_before_anything_is_read(at):
+    for method in ("consumer", "pop_consumer"):
+        with pytest.raises(TypeError, match=r"^idle: a number of seconds expected, found '1s'"):
+            getattr(at.store, method)("g", "orders", idle="1s")
+    with at.consumer("g") as consumer:
+        with pytest.raises(TypeError, match=r"^seconds: "):
+            consumer.next("1s")
+        with pytest.raises(TypeError, match=r"^threads: an integer expected"):
+            consumer.run(print, threads="2")
+
+
+@pytest.mark.parametrize("method", ["consumer", "pop_consumer"])
+def test_a_topic_with_a_mistyped_name_is_reported_and_a_new_one_is_not(at, caplog, method):
+    at.put("1")
+
+    with getattr(at.store, method)("g", ["ordres", "invoices"]):
+        pass
+
+    assert "'ordres' does not exist yet; did you mean 'orders'?" in caplog.text
+    assert "invoices" not in caplog.text
 
 
 def test_texts_of_tags_are_read_as_section_3_says():

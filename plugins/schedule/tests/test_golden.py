@@ -117,7 +117,7 @@ def test_what_is_put_is_parked_and_delivered_as_java_did(golden_store, golden_ro
     assert sum(map(len, copies_by_level(ours).values())) == 138
 
 
-def test_a_level_that_is_too_high_becomes_the_highest(golden_rows, tmp_path):
+def test_a_level_that_is_too_high_becomes_the_highest(golden_rows, tmp_path, caplog):
     rows = [row for row in golden_rows("delay", "put") if row["queue_id"] == 2]
     row = next(row for row in rows if row["topic"] == SCHEDULE)
     message = message_of(row)
@@ -126,7 +126,9 @@ def test_a_level_that_is_too_high_becomes_the_highest(golden_rows, tmp_path):
     with open_store(tmp_path / "ours", clock=ManualClock(row["store_timestamp"])) as store:
         store.put(message)
         (view,) = views_of(store)
+        store.put(message)
 
+    assert caplog.text.count("level=5: the last delay level is 3") == 1
     assert view.properties_text.decode() == row["properties"]
     assert (view.topic, view.queue_id) == (SCHEDULE, 2)
 

@@ -129,6 +129,11 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
         if sized != kept:
             return build_config(config_type, section, sized)
         reason = str(error.args[0]) if error.args else str(error)
+        if len(error.args) == 4 and "must be in" in reason:  # by the validator `in_` of attrs
+            _, attribute, allowed, found = error.args
+            reason = (
+                f"{attribute.name}: {' or '.join(map(repr, allowed))} expected, found {found!r}"
+            )
         named = (word for word in re.findall(r"\w+", reason) if word in kept)
         option = next(named, ", ".join(kept) or "(section)")
         reason = reason.removeprefix(f"{option}: ")

@@ -14,7 +14,7 @@ from typing import Any, Self
 from reput.errors import ConfigError, PluginError, PluginOrderError
 from reput.files.filenames import is_safe_name
 from reput.plugin.base import Plugin
-from reput.plugin.discovery import InstalledPlugin, installed, plugin_of
+from reput.plugin.discovery import InstalledPlugin, installed, plugin_of, plugins_argument
 from reput.plugin.hooktable import Hook, PluginHooks
 
 __all__ = ["CORE_SECTIONS", "PluginSet", "default_plugins", "dispatch_order"]
@@ -163,9 +163,11 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
     for name, plugin in plugins.items():
         missing = plugin.requires - plugins.keys()
         if missing:
-            needed = sorted({*plugins, *missing})
-            text = f"needs {', '.join(sorted(missing))}, which this store does not use"
-            raise PluginOrderError(name, f"{text}; open it with plugins={needed}")
+            reason = (
+                f"needs {', '.join(sorted(missing))}, which this store does not use; open it with "
+                f"{plugins_argument([*plugins, *sorted(missing)])}"
+            )
+            raise PluginOrderError(name, reason)
         before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
     sorter = TopologicalSorter(before)
     try:

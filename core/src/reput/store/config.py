@@ -52,8 +52,11 @@ def read_sections(
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(path, "(file)", str(error)) from error
+    except OSError as error:
+        reason = f"the configuration cannot be read: {error.strerror}"
+        raise ConfigError(path, "(file)", reason) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(path, "(file)", f"not valid TOML: {error}") from error
 
 
 def decide(
@@ -111,12 +114,20 @@ def decide(
             sections[name] = dict(options)
     for name, options in given.items():
         if not isinstance(options, Mapping):
-            raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
+            raise ConfigError(name, "(section)", _no_table(name, options))
         if name not in {*CORE_SECTIONS, *by_name, *active} and is_own(name):
             reason = f"the plugin is not installed ({how_to_install(name)})"
             raise ConfigError(name, "(section)", reason)
         sections[name] = {**sections.get(name, {}), **options}
     return names, sections
+
+
+def _no_table(name: str, value: object) -> str:
+    reason = f"a table of options expected, not {value!r}"
+    if name in attrs.fields_dict(CommitLogConfig):
+        right = {LOG_SECTION: {name: value}}
+        reason += f"; {name} is an option of {LOG_SECTION}: config={right!r}"
+    return reason
 
 
 def _is_policy(name: str, installed: Mapping[str, InstalledPlugin]) -> bool:

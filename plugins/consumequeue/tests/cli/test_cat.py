@@ -45,6 +45,16 @@ def test_one_queue_from_an_offset_on(run, golden_store, golden_rows) -> None:
     assert [line["physical_offset"] for line in lines] == [unit[0] for unit in row["units"][40:45]]
 
 
+def test_an_offset_after_the_end_of_all_queues_is_reported(run, golden_store, golden_rows) -> None:
+    path = golden_store("basic")
+    topic = golden_rows("basic", "put")[0]["topic"]
+
+    outcome = run("cat", path, topic, "--from", "99999999")
+
+    assert "--from 99999999 is after the last message; the queues end at " in outcome.err
+    assert (outcome.code, outcome.out) == (0, "")
+
+
 def test_a_trimmed_queue_begins_where_it_begins_now(run, golden_store, golden_rows) -> None:
     path = golden_store("trimmed")
     row = next(row for row in golden_rows("trimmed", "queue") if row["min_offset"])

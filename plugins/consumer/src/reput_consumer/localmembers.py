@@ -18,12 +18,12 @@ from reput_consumer.api.pullconsumer import PullConsumer
 from reput_consumer.api.stopoffsets import stop_offsets_of
 from reput_consumer.consumption.memberengine import MemberEngine
 from reput_consumer.consumption.queuestatus import status_of
-from reput_consumer.group.membersettings import MemberSettings, start_of
+from reput_consumer.group.membersettings import MemberSettings, seconds_of, start_of
 from reput_consumer.group.offsetstore import GroupStore, LocalStore, OffsetStore
 from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from reput.record import MessageView
     from reput_consumer.allocation.strategy import Strategy
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.queuestatus import QueueStatus
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.metadata.localoffsets import LocalOffsets
+    from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class LocalMembers:
     """Defaults of options of members, in place of those of `MemberSettings`."""
     queues_changed: Callable[[], None] = lambda: None
     """Called when a member has taken queues or given some up; must not wait."""
+    check_topics: Callable[[Iterable[str]], None] = lambda topics: None
+    """Called with the topics of a member that has joined; warns about those that do not exist."""
     _engines: set[MemberEngine] = attrs.field(init=False, factory=set)
     _saves_by: int | None = attrs.field(init=False, default=None)
     """The first `MemberEngine.saves_by` of members that were closed since the last save."""
@@ -74,9 +77,10 @@ class LocalMembers:
         **options: Any,
     ) -> Consumer:
         """Join a group; see `ConsumerFactory.consumer`."""
+        seconds_of("idle", idle)
         settings = self._settings(
             group,
-            topics,
+            selectors_of(topics),
             name,
             start=start_of(start),
             strategy=Average() if strategy is None else strategy,
@@ -91,7 +95,8 @@ class LocalMembers:
         self, group: str, topics: object, *, start: object, name: str | None, **options: Any
     ) -> PullConsumer:
         """Return a consumer that is polled; see `ConsumerFactory.pull_consumer`."""
-        settings = self._settings(group, topics, name, start=start_of(start), **options)
+        selectors = {} if topics is None else selectors_of(topics)
+        settings = self._settings(group, selectors, name, start=start_of(start), **options)
         engine = self._engine(settings)
         if topics is None:
             self.check_group(group)
@@ -102,12 +107,12 @@ class LocalMembers:
         return PullConsumer(engine)
 
     def _settings(
-        self, group: str, topics: object, name: str | None, **options: Any
+        self, group: str, selectors: Mapping[str, Selector], name: str | None, **options: Any
     ) -> MemberSettings:
         return MemberSettings(
             group=group,
             member=self.client_id(bool(options.get("broadcast"))) if name is None else name,
-            selectors={} if topics is None else selectors_of(topics),
+            selectors=selectors,
             **{**self.defaults, **options},
         )
 
@@ -131,6 +136,7 @@ class LocalMembers:
         except BaseException:
             engine.close()
             raise
+        self.check_topics(engine.settings.selectors)
 
     def _engine_closed(self, engine: MemberEngine) -> None:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -88,6 +89,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     def _made(self, context: StoreContext, files: PluginFiles) -> StoreServices:
         from reput_consumer.backend.embeddedbackend import EmbeddedBackend
+        from reput_consumer.backend.unknowntopics import warn_of_unknown
         from reput_consumer.localmembers import LocalMembers
         from reput_consumer.memberlist.memberlistfile import MemberListFile
         from reput_consumer.pop.popservice import PopService
@@ -114,6 +116,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             port.check_group,
             {"save_interval_ms": self.config.save_interval_ms, **MEMBER_DEFAULTS},
             roster_file.note_change,
+            functools.partial(warn_of_unknown, port),
         )
         popper = PopService(port, files.modes, context.wake, roster_file.note_change)
         return StoreServices(port, popper, members, roster_file)
@@ -258,7 +261,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             ValueError: a name, a selector, or another argument that cannot be.
             TypeError: an argument of a wrong type.
         """
-        from reput_consumer.group.membersettings import start_of
+        from reput_consumer.group.membersettings import seconds_of, start_of
         from reput_consumer.pop.popconsumer import PopConsumer, invisible_ms_of
         from reput_consumer.selectors import selectors_of
 
@@ -269,10 +272,11 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             selectors_of(topics),
             invisible_ms_of(invisible),
             start_of(start),
-            idle,
+            seconds_of("idle", idle),
             mixed,
         )
         consumer.join()
+        self._of_process.check_topics(consumer.selectors)
         return consumer
 
     @property

@@ -115,9 +115,11 @@ def selectors_of(given: object) -> dict[str, Selector]:
     elif isinstance(given, Sequence | set | frozenset) and not isinstance(given, bytes):
         found = {checked_topic(topic): Selector() for topic in given}
     else:
-        raise TypeError(f"subscription: topics, or {{topic: tags}} expected, found {given!r:.100}")
+        raise TypeError(
+            f"topics: a topic, several, or {{topic: tags}} expected, found {given!r:.100}"
+        )
     if not found:
-        raise ValueError("subscription: one topic at least expected")
+        raise ValueError("topics: at least one expected")
     return found
 
 

@@ -79,6 +79,8 @@ class SchedulePlugin(reput.Plugin):
     """Whether due messages are delivered here; see the option ``deliver``."""
     delivery: LevelDelivery | None = attrs.field(init=False, default=None)
     timer: Timer | None = attrs.field(init=False, default=None)
+    _has_warned: bool = attrs.field(init=False, default=False)
+    """Whether a level above the last one was reported."""
     _state: DelayState | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _progress: int = attrs.field(init=False, default=0)
@@ -179,6 +181,15 @@ class SchedulePlugin(reput.Plugin):
         if not may_be_delayed(message):
             return message
         if level > 0:
+            if level > self.levels.max_level and not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "level=%d: the last delay level is %d, so the message is delivered after its "
+                    "delay, %d ms; later messages with such a level are not reported",
+                    level,
+                    self.levels.max_level,
+                    self.levels.delays_ms[-1],
+                )
             return park_at_level(message, level, self.levels)
         assert self.timer is not None
         assert self._context is not None

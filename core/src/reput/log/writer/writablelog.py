@@ -9,6 +9,7 @@ Source: RocketMQ ``CommitLog``, ``MappedFileQueue``.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +48,10 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["WritableLog"]
 
+_NEXT_STEP = (
+    "Earlier messages are stored, this one is not; free space, then put it again "
+    "(after a failed put_many, from error.stored_count on)"
+)
 _LEAST_STEP = 512 << 10  # bytes of pages that are kept present in a new log, at least
 _LEAST_GROWTH, _MOST_GROWTH = 32 << 10, 2 << 20  # the same, and at most, if files grow
 
@@ -266,9 +271,9 @@ class WritableLog(LogReader):
         except OSError as error:
             if self._appender.file is not active:
                 self.raise_refusal()  # a signal handler closed the log
-            raise CreateMappedFileError(
-                "commit log", self.files.path(base), None, f"no next file: {error}"
-            ) from error
+            reason = f"the log needs this file next: {error.strerror or error}. {_NEXT_STEP}"
+            path = self.files.path(base)
+            raise CreateMappedFileError("commit log", path, None, reason) from error
         self._begin(fresh, base)
         logger.info("rolled file=%s", fresh.path)
         return base
@@ -332,9 +337,8 @@ class WritableLog(LogReader):
 
     def _no_space(self, file: MappedFile, error: OSError) -> CreateMappedFileError:
         position = self._appender.end_offset - file.base_offset
-        reason = (
-            f"no space after byte {position}: {error.strerror or error}; free space and put again"
-        )
+        what = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        reason = f"{what}; the file cannot grow after byte {position}. {_NEXT_STEP}"
         return CreateMappedFileError("commit log", file.path, None, reason)
 
     def _prepare_next_file(self) -> None:

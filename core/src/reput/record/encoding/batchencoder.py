@@ -207,7 +207,11 @@ def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedM
             reconsume_times=[each.reconsume_times for each in messages],
             prepared_transaction_offset=[each.prepared_transaction_offset for each in messages],
         )
-        return _prepare(columns, encoder, hosts if any(hosts) else None)
+        prepared = _prepare(columns, encoder, hosts if any(hosts) else None)
+        several = next((each.tags for each in messages if each.tags and "||" in each.tags), None)
+        if several is not None:
+            encoder.warn_of_tags(several)
+        return prepared
     except AttributeError:
         for message in messages:
             plain_message(message)
@@ -272,7 +276,7 @@ def _prepare(
         given["queue_id"] = _chosen(queues, encoder, topic_number, distinct)
     zeros = np.zeros(count, np.int64)
     numbers = {
-        name: zeros if _is_zero(column) else _integers(name, column, count)
+        name: zeros if _is_zero(column, count) else _integers(name, column, count)
         for name, column in given.items()
     }
     for name, column in numbers.items():
@@ -375,10 +379,10 @@ def _groups(
     return number[both], [(topics[topic], queue) for topic, queue in places]
 
 
-def _is_zero(column: Any) -> bool:
-    """Whether ``column`` is all zeros; cheaper than converting it to an array."""
+def _is_zero(column: Any, count: int) -> bool:
+    """Whether ``column`` has ``count`` rows that are 0; cheaper than converting it to an array."""
     if type(column) is list:
-        return column.count(0) == len(column)
+        return column.count(0) == len(column) == count
     return type(column) is int and column == 0
 
 

@@ -11,6 +11,7 @@ property names and values with separators in them, text that is not UTF-8, keys 
 
 from __future__ import annotations
 
+import logging
 import re
 import struct
 from collections.abc import Callable
@@ -45,6 +46,8 @@ from reput.record.layout import (
 from reput.record.messageids import pack_host, packed_host
 from reput.record.messages.coercion import plain_integer, plain_text
 from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Encoder", "Prepared", "check_topic", "encode_filler"]
 
@@ -115,6 +118,17 @@ class Encoder:
         if record_crc:
             self._fixed_size += CRC_PROPERTY_SIZE
         self._record_max = max_message_size + RECORD_OVERHEAD_MAX
+        self._has_warned = False
+
+    def warn_of_tags(self, tags: str) -> None:
+        """Warn, once, of a message whose ``tags`` no filter selects."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "tags=%r: a message has one tag, so no filter selects this one; keys can be "
+                "several. Later messages with such tags are not reported",
+                tags,
+            )
 
     def prepare(self, message: Message) -> Prepared:
         """Check ``message`` and encode all of it that does not depend on its position.
@@ -149,6 +163,8 @@ class Encoder:
                 else (PROPERTY_LIGHT_QUEUES in given or PROPERTY_INNER_NUM in given)
             )
         properties = property_text(message.keys, message.tags, given)
+        if message.tags is not None and "||" in message.tags:
+            self.warn_of_tags(message.tags)
         if self.record_crc:
             properties, special = _without_crc(properties), True
         elif properties[-CRC_PROPERTY_SIZE:].startswith(CRC_PROPERTY_NAME):

@@ -67,7 +67,11 @@ def refuse_unfinished(root: str, disk: Disk | None = None) -> None:
     """
     path = os.path.join(root, UNFINISHED)
     disk = disk or Disk().at(root)
-    text = disk.read_if_exists(path, _SIZE_MAX)
+    try:
+        text = disk.read_if_exists(path, _SIZE_MAX)
+    except PermissionError as error:
+        # The first file of a directory that is looked for; its name would lead astray.
+        raise PermissionError(error.errno, error.strerror, root) from error
     if text is None:
         return
     reason = (

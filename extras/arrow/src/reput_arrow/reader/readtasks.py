@@ -21,6 +21,7 @@ from reput_arrow.reader.rowfilter import Condition, wanted_rows
 from reput_arrow.reader.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_arrow.reader.timefiles import first_file_after, last_file_before
 from reput_arrow.reader.timesearch import end_after, start_before
+from reput_arrow.reader.unknowntopics import warn_of_unknown
 from reput_arrow.recordbatches import to_arrow
 from reput_tools.offline import Split, plan_splits, read_split
 
@@ -79,7 +80,10 @@ def plan_tasks(options: Selection) -> list[Task]:
     """
     low, high = options.min_offset, options.max_offset
     tasks: list[Task] = []
-    for place in find_logs(options.paths):
+    places = find_logs(options.paths)
+    if options.topics is not None:
+        warn_of_unknown(places, options.topics)
+    for place in places:
         bounds = bounds_of(options, place)
         wanted = options
         if bounds is not None:  # which the caller may not know: of a group, each store has others

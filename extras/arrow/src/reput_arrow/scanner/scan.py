@@ -23,6 +23,7 @@ from reput_arrow.scanner.scanrequest import (
     milliseconds,
     one_or_many,
     paths_of,
+    whole,
 )
 from reput_arrow.scanner.scanstream import BATCH_SIZE, Scan
 
@@ -91,8 +92,13 @@ def scan(
     for name, value, known in [("corrupt", corrupt, CORRUPT), ("body", body, tuple(_BODIES))]:
         if value not in known:
             raise ConfigError("scan", name, f"{value!r} is none", known)
-    if not 0 < batch_size <= _BATCH_SIZE_MAX:
-        raise ConfigError("scan", "batch_size", f"1 to {_BATCH_SIZE_MAX} expected")
+    whole("batch_size", batch_size, 1, _BATCH_SIZE_MAX)
+    for name, offset in [
+        ("min_queue_offset", min_queue_offset),
+        ("max_queue_offset", max_queue_offset),
+    ]:
+        if offset is not None:
+            whole(name, offset, -_BATCH_SIZE_MAX)
     if key is not None and (topic is None or not isinstance(key, str)):
         raise ConfigError("scan", "key", f"a text, with topic=, expected, found {key!r}")
     selection = Selection(

@@ -13,7 +13,16 @@ from reput.installhints import install_command
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
 
-__all__ = ["CORRUPT", "Moment", "Paths", "compiled", "milliseconds", "one_or_many", "paths_of"]
+__all__ = [
+    "CORRUPT",
+    "Moment",
+    "Paths",
+    "compiled",
+    "milliseconds",
+    "one_or_many",
+    "paths_of",
+    "whole",
+]
 
 Moment: TypeAlias = "int | str | dt.datetime | dt.date"
 """A point in time: ms since the epoch, text in ISO 8601, a datetime or a date; UTC without zone."""
@@ -44,6 +53,18 @@ def one_or_many(name: str, value: Any, kind: type[Any]) -> frozenset[Any] | None
         expected = "texts" if kind is str else "whole numbers"
         raise ConfigError("scan", name, f"one or more {expected} expected, found {value!r}")
     return found
+
+
+def whole(name: str, value: Any, least: int, most: int = _INT64_MAX) -> int:
+    """Return an integer of a range, both ends included.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if type(value) is not int or not least <= value <= most:
+        expected = f"an integer from {least} to {most}" if most < _INT64_MAX else "an integer"
+        raise ConfigError("scan", name, f"{expected} expected, found {value!r}")
+    return value
 
 
 def milliseconds(name: str, value: Any) -> int | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from reput_consumer.api.listener import ListenerRun, Place
 from reput_consumer.api.receivedmessage import ReceivedMessage, received
 from reput_consumer.consumption.delivery import CONSUMED, OPEN
+from reput_consumer.group.membersettings import seconds_of
 
 if TYPE_CHECKING:
     from reput_consumer.consumption.delivery import Delivery
@@ -105,6 +106,7 @@ class Consumer:
             ConsumerClosedError: the consumer is closed.
             ReputError: messages cannot be read.
         """
+        seconds_of("seconds", seconds)
         while (delivery := self._open(seconds)) is not None:
             for row in delivery.rows:
                 message = received(delivery, row, delivery.messages[row])
@@ -209,7 +211,11 @@ class Consumer:
             ConsumerClosedError: the consumer is closed.
             ReputError: messages cannot be read any more.
             ValueError: fewer than one thread, or than one message.
+            TypeError: ``threads`` or ``batch`` is not an integer.
         """
+        for name, given in [("threads", threads), ("batch", batch)]:
+            if not isinstance(given, int):
+                raise TypeError(f"{name}: an integer expected, found {given!r:.100}")
         if threads < 1 or batch < 1:
             raise ValueError(f"threads={threads}, batch={batch}: 1 or more of each expected")
         self._finish_at_hand()

@@ -21,7 +21,15 @@ from reput_consumer.names import checked_group
 from reput_consumer.processqueue import Limits
 from reput_consumer.selectors import Selector
 
-__all__ = ["EARLIEST", "LATEST", "MAX_RECONSUME_TIMES", "MemberSettings", "Start", "start_of"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_RECONSUME_TIMES",
+    "MemberSettings",
+    "Start",
+    "seconds_of",
+    "start_of",
+]
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -61,6 +69,17 @@ def start_of(given: object) -> Start:
     if isinstance(given, str):
         raise ValueError(f'start {given[:100]!r}: "earliest" or "latest" expected')
     raise TypeError(f"start: a text, a datetime or a queue offset expected, found {given!r:.100}")
+
+
+def seconds_of(argument: str, given: object) -> float | None:
+    """Return a number of seconds, or None, as it was given.
+
+    Raises:
+        TypeError: it is not a number; the text names the argument.
+    """
+    if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
+        return given
+    raise TypeError(f"{argument}: a number of seconds expected, found {given!r:.100}")
 
 
 def _count(default: int, least: int = 1) -> Any:

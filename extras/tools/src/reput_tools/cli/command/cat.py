@@ -265,6 +265,10 @@ def _readers(store: Store, wanted: _Wanted) -> list[QueueReader]:
             raise
         warn(f"{failure.message}; waiting for it")
         return []
+    if wanted.start.kind == "offset":
+        end = max(queue.max_queue_offset for queue in queues)
+        if wanted.start.value > end:
+            warn(f"--from {wanted.start.value} is after the last message; the queues end at {end}")
     return [queuereader.QueueReader(store, queue, wanted.start, wanted.until) for queue in queues]
 
 
