@@ -195,6 +195,31 @@ def test_the_commands_of_consuming_print_what_it_says(tmp_path, monkeypatch):
     assert len(shown) > 2
 
 
+def test_the_six_commands_for_a_brokers_directory_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with reput.open("STORE", plugins=["consumequeue", "index", "consumer"]) as store:
+        for number in range(20):
+            store.put(reput.Message("orders", b"Berlin %d" % number))
+        list(store.consumer("billing", "orders", start="earliest", until="end"))
+    first, repairing = (
+        [command for command, _ in commands_of(block)]
+        for block in blocks_of("docs/broker-directory.md")
+    )
+
+    def codes_of(lines):
+        with commands() as run:
+            return [run(*shlex.split(each, comments=True)[1:]).code for each in lines]
+
+    healthy = codes_of(first)
+    with open("STORE/commitlog/00000000000000000000", "r+b") as log:
+        log.seek(log.read(4096).index(b"Berlin 7"))
+        log.write(b"X")
+    damaged = codes_of(repairing)
+
+    assert healthy == [0] * 6
+    assert damaged == [8, 8, 0, 1]
+
+
 def test_getting_started_shows_the_demo_that_ends_well(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (command,) = [
