@@ -88,9 +88,9 @@ def test_options_have_their_values_and_when_to_change_them() -> None:
 
     assert options == [
         ("book_count", "1 to 1,000", "Raise it when books are thin."),
-        ("colour", "a text", "Change it when the wall is red."),
+        ("colour", "a string", "Change it when the wall is red."),
         ("wood", '``"oak"`` or ``"pine"``', ""),
-        ("tags", "a list of texts", ""),
+        ("tags", "a list of strings", ""),
     ]
 
 

@@ -277,7 +277,7 @@ def test_a_size_that_no_file_can_have_names_the_option(run, tmp_path, size) -> N
     outcome = run("put", tmp_path / "store", "t", "--create", "--file-size", size, stdin=b"hello")
 
     assert outcome.code == ExitCode.USAGE
-    assert "invalid value for --file-size: a whole number from 99 to 2147483647" in outcome.err
+    assert "invalid value for --file-size: an integer from 99 to 2147483647" in outcome.err
     assert not (tmp_path / "store").exists()
 
 

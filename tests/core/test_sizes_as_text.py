@@ -28,7 +28,7 @@ def test_a_file_of_options_may_have_such_texts(tmp_path):
 
 @pytest.mark.parametrize("text", ["16MB2", "", "much", "65536", "-1MiB"])
 def test_a_text_that_is_not_a_size_with_a_unit_is_refused_by_its_option(tmp_path, text):
-    with pytest.raises(ConfigError, match=r"whole number .* found str .*; a text with a unit"):
+    with pytest.raises(ConfigError, match=r"integer .* found str .*; a text with a unit"):
         reput.open(tmp_path / "store", plugins=(), config={"commitlog": {"file_size": text}})
 
 

@@ -75,7 +75,7 @@ def test_options_have_defaults_and_take_texts(tmp_path):
         ("lock_timeout", "soon", "seconds"),
         ("lock_timeout", "-1", "seconds"),
         ("lock_timeout", "nan", "seconds"),
-        ("file_size", "12", "whole number"),
+        ("file_size", "12", "integer"),
         ("txn_ap_id", "x", "'txn_app_id' was meant?"),
     ],
 )

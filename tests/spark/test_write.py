@@ -439,8 +439,8 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
     [
         ({"path": ""}, "no path was given"),
         ({"file_siz": "1"}, "no option 'file_siz' of a write. 'file_size' was meant?"),
-        ({"file_size": "x"}, "'file_size' is 'x'; a whole number"),
-        ({"file_size": "50"}, "'file_size' is '50'; a whole number from"),
+        ({"file_size": "x"}, "'file_size' is 'x'; an integer"),
+        ({"file_size": "50"}, "'file_size' is '50'; an integer from"),
         ({"keep": "body"}, "'keep' is 'body'; store_timestamp or store_host"),
         ({"raw": "yes"}, "'raw' is 'yes'; true or false"),
         ({"write_id": "../x"}, "'write_id' is '../x'"),

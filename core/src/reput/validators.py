@@ -41,14 +41,14 @@ class Bounds:
         """
         kinds: Any = int if self.is_whole else int | float
         if isinstance(value, bool) or not isinstance(value, kinds):
-            found = f"{type(value).__name__} {_shown(value)}"
+            found = _shown(value) if value is None else f"{type(value).__name__} {_shown(value)}"
             raise TypeError(f"{field.name}: {self} expected, found {found}")
         if not self.least <= value <= self.most:  # refuses NaN, too
             raise ValueError(f"{field.name}: {self} expected, found {_shown(value)}")
 
     def __str__(self) -> str:
         if self.is_whole:
-            return f"a whole number from {self.least} to {self.most}"
+            return f"an integer from {self.least} to {self.most}"
         return f"a number from {self.least:g} to {self.most:g}"
 
 

@@ -114,7 +114,7 @@ def test_a_level_below_the_first_delays_nothing(level, opened):
 def test_a_level_that_is_no_number_is_refused(level, encoded, opened):
     properties = f"DELAY\1{level}\2".encode() if encoded else {"DELAY": level}
 
-    with pytest.raises(MessageIllegalError, match="a delay level is a whole number"):
+    with pytest.raises(MessageIllegalError, match="a delay level is an integer"):
         opened().put(order(properties=properties))
 
 
@@ -330,8 +330,8 @@ def test_exactly_one_way_to_delay_is_expected():
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ({"level": True}, "level: a whole number expected, found bool"),
-        ({"level": 1.5}, "level: a whole number"),
+        ({"level": True}, "level: an integer expected, found bool"),
+        ({"level": 1.5}, "level: an integer"),
         ({"delay_ms": "3"}, "delay_ms: ms or a timedelta expected, found str '3'"),
         ({"delay_ms": 1.5}, "delay_ms: ms or a timedelta"),
         ({"deliver_at": 1.5}, "deliver_at: ms since the epoch or a datetime"),

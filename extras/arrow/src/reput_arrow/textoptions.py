@@ -75,7 +75,7 @@ def whole_number(name: str, given: Mapping[str, str], least: int, most: int) -> 
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise refusal(name, text, f"a whole number from {least} to {most}")
+        raise refusal(name, text, f"an integer from {least} to {most}")
     return int(text)
 
 

@@ -2,7 +2,7 @@
 
 The mark is a checksum of the syntax trees of `TablePlugin.rows` and of the functions and methods of
 the plugin's own package that ``rows`` names, directly or through another of these. Comments,
-docstrings, annotations and line breaks are no part of the trees, and what Python versions name
+docstrings, annotations and line breaks are not in the trees, and what Python versions name
 differently is left out. Constants of the module, and code of other packages, are not looked at.
 """
 
@@ -36,7 +36,7 @@ def code_mark(kind: type) -> int:
         try:
             source = inspect.getsource(function)
             tree = ast.parse(f"if 1:\n{source}" if source[0].isspace() else source)
-        except (OSError, TypeError, SyntaxError):  # a lambda's line is no statement
+        except (OSError, TypeError, SyntaxError):  # the line of a lambda need not be a statement
             return 0
         trees[function.__qualname__] = _canonical(tree)
         found += _named_in(tree, function, kind, package)

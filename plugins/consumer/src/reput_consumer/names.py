@@ -81,7 +81,7 @@ def checked_topic(topic: object) -> str:
 
 def _checked(what: str, name: object, longest: int) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{what}: a text expected, found {str(name)[:100]!r}")
+        raise TypeError(f"{what}: a string expected, found {str(name)[:100]!r}")
     if _NAME.fullmatch(name) is None:
         found = name[:100]
         raise ValueError(f"{what} {found!r}: letters, digits and % | _ - expected, at least one")

@@ -448,7 +448,7 @@ def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
     except (OverflowError, TypeError, ValueError) as error:
         if isinstance(error, MessageIllegalError):
             raise
-        raise MessageIllegalError(name, None, None, f"whole numbers expected: {error}") from None
+        raise MessageIllegalError(name, None, None, f"integers expected: {error}") from None
     if values.ndim == 0:
         values = np.full(count, values, np.int64)
     if values.shape != (count,):

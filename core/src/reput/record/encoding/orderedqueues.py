@@ -40,7 +40,7 @@ def ordered_queue(key: Any, queue_count: int) -> int:
         TypeError: ``key`` is neither a text nor a whole number.
     """
     if not isinstance(key, str | int) or isinstance(key, bool):
-        raise TypeError(f"ordered_by: a text or a whole number expected, found {shown(key)}")
+        raise TypeError(f"ordered_by: a string or an integer expected, found {shown(key)}")
     return abs(_hash(key)) % queue_count
 
 

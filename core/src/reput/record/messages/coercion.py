@@ -25,7 +25,7 @@ def plain_text(field: str, value: object) -> str:
     """
     if isinstance(value, str):
         return str.__str__(value)  # `str` of a member of ``class Color(str, Enum)`` is its name
-    raise refused(field, value, "a text expected")
+    raise refused(field, value, "a string expected")
 
 
 def plain_bytes(field: str, value: object, row: int | None = None) -> bytes:
@@ -48,15 +48,17 @@ def plain_integer(field: str, value: Any) -> int:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise refused(field, value, "a whole number expected") from None
+        raise refused(field, value, "an integer expected") from None
 
 
 def refused(field: str, value: object, reason: str) -> MessageIllegalError:
     """Return the error for a value of a wrong type in a field of a message."""
-    return MessageIllegalError(field, shown(value), None, reason)
+    return MessageIllegalError(field, None, None, f"{reason}, found {shown(value)}")
 
 
 def shown(value: object) -> str:
     """Return the type of ``value`` and the beginning of its `repr`, for an error text."""
     text = repr(value)
+    if value is None:
+        return text
     return f"{type(value).__name__} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"

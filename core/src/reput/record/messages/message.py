@@ -163,7 +163,7 @@ def _joined(keys: object) -> str:
     if isinstance(keys, str):
         return plain_text("keys", keys)
     if not isinstance(keys, Iterable) or isinstance(keys, BYTES):
-        raise refused("keys", keys, "a text or a sequence of texts expected")
+        raise refused("keys", keys, "a string or a sequence of strings expected")
     words = [plain_text("keys", word) for word in keys]
     joined = " ".join(words)
     if words and joined.count(" ") != len(words) - 1:

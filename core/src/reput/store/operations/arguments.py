@@ -35,7 +35,7 @@ def text_argument(argument: str, value: Any) -> str:
     """Return a text."""
     if isinstance(value, str):
         return str.__str__(value)  # see `reput.record.messages.coercion`
-    raise _refused(argument, value, "a text")
+    raise _refused(argument, value, "a string")
 
 
 def whole_number(argument: str, value: Any) -> int:
@@ -43,7 +43,7 @@ def whole_number(argument: str, value: Any) -> int:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise _refused(argument, value, "a whole number") from None
+        raise _refused(argument, value, "an integer") from None
 
 
 def flag_argument(argument: str, value: Any) -> bool:
@@ -62,7 +62,7 @@ def function_argument(argument: str, value: Any) -> Any:
 
 def names_argument(argument: str, value: Any) -> list[str]:
     """Return a collection of texts as a list; a single text is none."""
-    return [text_argument(argument, each) for each in listed(argument, value, "texts")]
+    return [text_argument(argument, each) for each in listed(argument, value, "strings")]
 
 
 def listed(argument: str, value: Any, what: str) -> list[Any]:

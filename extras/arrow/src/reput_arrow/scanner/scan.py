@@ -100,7 +100,7 @@ def scan(
         if offset is not None:
             whole(name, offset, -_BATCH_SIZE_MAX)
     if key is not None and (topic is None or not isinstance(key, str)):
-        raise ConfigError("scan", "key", f"a text, with topic=, expected, found {key!r}")
+        raise ConfigError("scan", "key", f"a string, with topic=, expected, found {key!r}")
     selection = Selection(
         paths=paths_of(path),
         topics=one_or_many("topic", topic, str),

@@ -50,7 +50,7 @@ def one_or_many(name: str, value: Any, kind: type[Any]) -> frozenset[Any] | None
     # A boolean is a number for Python, and never what was meant.
     found = frozenset(each for each in given if type(each) is kind)
     if not found or len(found) < len(given):
-        expected = "texts" if kind is str else "whole numbers"
+        expected = "strings" if kind is str else "integers"
         raise ConfigError("scan", name, f"one or more {expected} expected, found {value!r}")
     return found
 

@@ -88,7 +88,7 @@ class ReadOptions(Selection):
         topics, bounds = _words("topic", given), _bounds(given)
         queue_offsets = [_number(f"{name}_queue_offset", given) for name in ("min", "max")]
         if "key" in given and (topics is None or not given["key"]):
-            raise refusal("key", given["key"], "a text, and the option topic beside it,")
+            raise refusal("key", given["key"], "a string, and the option topic beside it,")
         if bounds is not None:
             topics = bounds.topics if topics is None else topics & bounds.topics
         return cls(
@@ -218,7 +218,7 @@ def _whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise refusal(name, text, "a whole number") from None
+        raise refusal(name, text, "an integer") from None
 
 
 def _split_size(given: Mapping[str, str]) -> int | None:

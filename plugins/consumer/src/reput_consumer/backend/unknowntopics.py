@@ -19,7 +19,7 @@ __all__ = ["warn_of_unknown"]
 def warn_of_unknown(port: EmbeddedBackend, topics: Iterable[str]) -> None:
     """Warn about each topic that does not exist while one with a similar name does.
 
-    A member may wait for a topic that is created later, so other unknown topics are no mistake.
+    A member may wait for a topic that is created later, so other unknown topics are normal.
     """
     unknown = [each for each in topics if not is_retry_topic(each) and not port.queues(each)]
     if not unknown:
@@ -28,7 +28,7 @@ def warn_of_unknown(port: EmbeddedBackend, topics: Iterable[str]) -> None:
 
     known = {each.topic for each in port.context.store.queues()} | set(port.topics.names())
     known = {each for each in known if not each.startswith("%")}  # not those of other groups
-    for topic in unknown:
+    for topic in set(unknown) - known:  # messages may have come meanwhile
         near = difflib.get_close_matches(topic, known, n=1)
         if near:
             logger.warning(

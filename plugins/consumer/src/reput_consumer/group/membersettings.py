@@ -68,7 +68,7 @@ def start_of(given: object) -> Start:
         return Start("offset", given)
     if isinstance(given, str):
         raise ValueError(f'start {given[:100]!r}: "earliest" or "latest" expected')
-    raise TypeError(f"start: a text, a datetime or a queue offset expected, found {given!r:.100}")
+    raise TypeError(f"start: a string, a datetime or a queue offset expected, found {given!r:.100}")
 
 
 def seconds_of(argument: str, given: object) -> float | None:

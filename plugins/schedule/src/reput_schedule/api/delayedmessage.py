@@ -57,7 +57,7 @@ def delayed(
         and not name.startswith(("TIMER_OUT", "TIMER_ENQUEUE", "TIMER_DEQUEUE", "TIMER_ROLL"))
     }
     if level is not None:
-        level = _whole("level", level, "a whole number")
+        level = _whole("level", level, "an integer")
         if level < 1:
             raise ValueError(f"level {level}; the first one is 1")
         properties[PROPERTY_LEVEL] = str(level)

@@ -76,7 +76,7 @@ def level_of(message: Message) -> int:
     level = parse_level(text)
     if level is None:
         raise MessageIllegalError(
-            PROPERTY_LEVEL, text, None, "a delay level is a whole number: 1, 2, 3, …"
+            PROPERTY_LEVEL, text, None, "a delay level is an integer: 1, 2, 3, …"
         )
     return level
 

@@ -67,7 +67,7 @@ def deliver_timestamp_of(message: Message, now: int) -> int | None:
             continue
         number = java_long(text)
         if number is None:
-            raise TimerIllegalError(name, text, None, "a whole number of 64 bits expected")
+            raise TimerIllegalError(name, text, None, "an integer of 64 bits expected")
         if name == PROPERTY_DELIVER_MS:
             return number
         return now + (number * 1000 if name == PROPERTY_DELAY_SEC else number)

@@ -18,13 +18,13 @@ __all__ = ["OptionFacts", "hooks_of", "options_of", "plain_text", "summary_of"]
 
 _KINDS = {
     "bool": "true or false",
-    "int": "a whole number",
+    "int": "an integer",
     "float": "a number",
-    "str": "a text",
-    "str | None": "a text",
-    "Sequence[str]": "a list of texts",
-    "tuple[str, ...]": "a list of texts",
-    "str | Mapping[str, str]": "a text or a table of texts",
+    "str": "a string",
+    "str | None": "a string",
+    "Sequence[str]": "a list of strings",
+    "tuple[str, ...]": "a list of strings",
+    "str | Mapping[str, str]": "a string or a table of strings",
 }
 
 
