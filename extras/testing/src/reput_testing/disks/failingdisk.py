@@ -52,6 +52,11 @@ class QuickDisk(Disk):
     capacity_below: str = ""
     others: int = 0
 
+    @property
+    def flushes_nothing(self) -> bool:
+        """Whether code that writes past the disk, as SQLite does, need not flush either."""
+        return type(self) is QuickDisk  # others show what a flush is worth
+
     def usage(self, path: str) -> tuple[int, int]:
         """Return bytes in use and bytes free: of the system's disk, or of `capacity`."""
         if self.capacity is None:
