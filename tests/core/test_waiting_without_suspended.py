@@ -43,7 +43,7 @@ def test_a_suspended_plugin_is_named_in_the_log(store, caplog):
     assert store.wait_dispatched()
 
     lines = [record.getMessage() for record in caplog.records]
-    assert "not waited for a plugin that gets no messages plugin=refusing" in lines
+    assert "the plugin gets no messages, so waiting ended plugin=refusing" in lines
     assert not any("plugin=taking" in line for line in lines)
 
 

@@ -160,7 +160,7 @@ CONSOLES = [
 def test_a_command_on_a_page_is_one_that_the_command_line_takes(page, command, words):
     found, context = ReputGroup("reput"), click.Context(ReputGroup("reput"), info_name="reput")
 
-    while isinstance(found, click.Group) and words and not words[0].startswith("-"):
+    while words and not words[0].startswith("-") and _has_below(found, context, words[0]):
         name, *words = words
         if name in _OF_OTHERS:
             return
@@ -172,6 +172,12 @@ def test_a_command_on_a_page_is_one_that_the_command_line_takes(page, command, w
     # Unknown options, and options without their value, are refused here.
     if words != ["--version"]:
         found.make_parser(context).parse_args(list(words))
+
+
+def _has_below(found, context, name):
+    if isinstance(found, click.Group):
+        return True
+    return hasattr(found, "list_commands") and name in found.list_commands(context)
 
 
 # Commands of the example that a reader writes, and of Spark, which has an environment of its own.

@@ -74,7 +74,8 @@ def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: igno
 
     Returns:
         The physical offset from which on messages are needed again: ``progress``, or less if
-        entries are missing; 0 without files. A lower offset is always safe; it only costs time.
+        entries are missing; 0 without files. Remove what was derived from messages after it;
+        then a lower offset is safe, and only costs time.
     """
 
 

@@ -377,7 +377,7 @@ class Store(ReplicaCalls, OfferedMethods):
         for name in members.loop.stopped_below(end, chosen):
             if raise_suspended:
                 raise PluginError(name, "it gets no messages: resume it, or repair what stops it")
-            logger.warning("not waited for a plugin that gets no messages plugin=%s", name)
+            logger.warning("the plugin gets no messages, so waiting ended plugin=%s", name)
         return seen
 
     def call_on_arrival(self, function: Callable[[DispatchBatch], None]) -> Callable[[], None]:

@@ -50,7 +50,7 @@ class IntegrityConfig:
     """
 
     removed_options: ClassVar[Mapping[str, str]] = {
-        "check_size": "each opening checks the newest 16 MiB of sums",
+        "check_size": "a store checks the newest 16 MiB of sums when it is opened",
         "fresh_ms": "a sum made in the minute after its record counts as made when it was written",
     }
 

@@ -162,7 +162,7 @@ class Closer:
                 "store",
                 None,
                 None,
-                f"closing it failed: {error}; the next opening recovers as after a crash",
+                f"closing it failed: {error}; it recovers, as after a crash, when it is next opened",
             ) from error
 
     def _close_plugins(self) -> None:

@@ -21,7 +21,7 @@ __all__ = ["import_"]
 @click.option(
     "--no-dispatch",
     is_flag=True,
-    help="Do not build queues and indexes; the next opening of the store does.",
+    help="Do not build queues and indexes; the store does when it is next opened.",
 )
 @master_option
 @json_option("one document at the end")

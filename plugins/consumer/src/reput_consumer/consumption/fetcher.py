@@ -93,9 +93,9 @@ class Fetcher(OwnedQueues):
                 self._add(assignment, fetched)
             elif fetched.status is FetchStatus.OFFSET_ILLEGAL:
                 logger.warning(
-                    "queue read from another offset queue=%s/%d offset=%d instead_of=%d",
+                    "the queue %s/%d has no message at offset %d; the group continues at %d",
                     *(assignment.queue.topic, assignment.queue.queue_id),
-                    *(fetched.next_offset, assignment.offset),
+                    *(assignment.offset, fetched.next_offset),
                 )
                 self._read_anew(assignment, fetched.next_offset)
             elif not len(processing):

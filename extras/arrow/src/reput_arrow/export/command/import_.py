@@ -30,7 +30,7 @@ _JSON = {
 @click.option(
     "--no-dispatch",
     is_flag=True,
-    help="Do not build queues and indexes; the next opening of the store does.",
+    help="Do not build queues and indexes; the store does when it is next opened.",
 )
 @json_option("one document at the end", _JSON)
 @with_debug

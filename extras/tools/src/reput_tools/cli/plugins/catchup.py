@@ -135,7 +135,7 @@ class _Work:
                     if recorded is None and names is not None:
                         recorded = store.log.min_physical_offset
                     if is_added:
-                        warn(f"the store now uses the plugin {self.plugin!r}, in each opening")
+                        warn(f"the store now uses the plugin {self.plugin!r} whenever it is opened")
                     start = self._start(store, recorded)
                     end = store.log.max_physical_offset
                     reached = self._wait(store, start, end)
