@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
     from reput_compaction.run.compaction import Compacted
+    from reput_compaction.run.queuesummary import QueueSummary
     from reput_compaction.worker import CompactionWorker
     from reput_tools.offline import Engine
 
@@ -367,6 +368,24 @@ class CompactionPlugin(reput.Plugin):
             ]
         return [
             self.follower.ask(*key, _info, lambda info: True)
+            for key in find_queues(self.context)
+            if key[0] in self.topics
+        ]
+
+    def summaries(self) -> list[QueueSummary]:
+        """Return how much each compacted queue holds, and how far it is compacted."""
+        from reput_compaction.run.queuesummary import summary_of
+
+        checkpoint = self.checkpoint
+        if self.context.writable:
+            return [
+                beside_runs(queue, functools.partial(summary_of, queue, checkpoint))
+                for _, queue in sorted(self.queues.items())
+            ]
+        path = self.context.directory(DIRECTORY, CHECKPOINT)
+        checkpoint = Checkpoint(self.context.disk, path)  # another process may write it
+        return [
+            self.follower.ask(*key, lambda queue: summary_of(queue, checkpoint), lambda info: True)
             for key in find_queues(self.context)
             if key[0] in self.topics
         ]

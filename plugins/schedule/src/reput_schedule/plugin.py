@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.log import Receipt
     from reput.plugin import StoreContext
-    from reput.record import DispatchBatch, Message
+    from reput.record import DispatchBatch, Message, MessageView
     from reput_schedule.api.scheduledmessages import Scheduled
     from reput_schedule.delaylevels.delivery import LevelDelivery
 
@@ -292,6 +292,14 @@ class SchedulePlugin(reput.Plugin):
             offsets = {} if saved is None else saved.offsets
         timed = self.timer.pending()
         return scheduled(self._context, self.levels, offsets, timed, self._dispatched_to())
+
+    def noted_time(self, message: MessageView) -> int | None:
+        """Return the time of the slot of the timer wheel that leads to a parked message, ms.
+
+        None if no slot leads to it: it is not dispatched yet, or the slot was used again since.
+        """
+        assert self.timer is not None
+        return self.timer.noted_time(message)
 
     def _dispatched_to(self) -> int:
         """Return the physical offset below which parked messages are in their level's queue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -31,11 +31,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TransactionPlugin"]
+__all__ = ["DanglingPage", "TransactionPlugin"]
 
 DEFAULT_GROUP = "reput"
 _HOUR_MS = 3_600_000
 _NO_WORK = (False, False, False)
+
+
+@attrs.frozen(eq=False)
+class DanglingPage:
+    """Some open half messages, oldest first, and what is known of all of them."""
+
+    halves: tuple[HalfMessage, ...]
+    next_at: int | None
+    """Physical offset of the next one; None if there is none."""
+    open_count: int
+    oldest_born_timestamp: int | None
+    left_size: int
+    """Bytes of the log that are not read yet: they may end transactions, and begin others."""
 
 
 @attrs.define(eq=False)
@@ -305,9 +318,7 @@ class TransactionPlugin(reput.Plugin):
         engine = self._of_store
         now = engine.context.clock()
         with engine.lock:
-            if not engine.context.writable and engine.tracker.is_blank:
-                start = first_needed(engine.context, engine.noted_half_offset)
-                engine.tracker.begin_at(start)
+            self._begin(engine)
             engine.catch_up(engine.context.log.max_physical_offset)
             rows = engine.open_rows()
         found = [engine.half_at(row.physical_offset) for row in rows]
@@ -318,6 +329,45 @@ class TransactionPlugin(reput.Plugin):
             and group in (None, half.group)
             and (not min_age_ms or half.age_ms(now) >= min_age_ms)
         ]
+
+    def dangling_page(
+        self, count: int, has_enough: Callable[[], bool], *, at: int = 0, group: str | None = None
+    ) -> DanglingPage:
+        """Return some half messages that are open, as far as the log is read within a limit.
+
+        The next call reads on, so that a caller with little time is complete after some calls.
+
+        Args:
+            count: half messages to return, at most.
+            has_enough: asked after each batch of the log whether to end reading.
+            at: a physical offset; half messages before it are not returned.
+            group: only those of this producer group; each is read until ``count`` are found.
+        """
+        engine = self._of_store
+        with engine.lock:
+            self._begin(engine)
+            end = engine.context.log.max_physical_offset
+            engine.tracker.follow(end, has_enough)
+            left = max(end - engine.tracker.dispatched_to, 0)
+            rows = engine.open_rows()
+        halves: list[HalfMessage] = []
+        next_at = None
+        for row in rows:
+            if row.physical_offset < at:
+                continue
+            if len(halves) >= count or (halves and has_enough()):
+                next_at = row.physical_offset
+                break
+            half = engine.half_at(row.physical_offset)
+            if half is not None and group in (None, half.group):
+                halves.append(half)
+        oldest = min((row.born_timestamp for row in rows), default=None)
+        return DanglingPage(tuple(halves), next_at, len(rows), oldest, left)
+
+    def _begin(self, engine: TransactionEngine) -> None:
+        """Begin to follow the log of a store that is only read; call with the lock held."""
+        if not engine.context.writable and engine.tracker.is_blank:
+            engine.tracker.begin_at(first_needed(engine.context, engine.noted_half_offset))
 
     def on_check(
         self, check: Check | None, group: str | None = None, *, answers_later: bool = False

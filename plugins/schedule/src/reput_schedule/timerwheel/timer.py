@@ -39,6 +39,7 @@ from reput_schedule.timerwheel.layout import (
     TIMER_LOG_FILE_SIZE,
     TIMER_TOPIC,
 )
+from reput_schedule.timerwheel.notedtime import noted_time
 from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
 from reput_schedule.timerwheel.persistence import TimerPersistence
 from reput_schedule.timerwheel.timerdelivery import TimerDelivery
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.plugin import StoreContext
-    from reput.record import DispatchBatch, Message
+    from reput.record import DispatchBatch, Message, MessageView
 
     Integers = npt.NDArray[np.int64]
 
@@ -430,6 +431,13 @@ class Timer:
             # Messages delivered since this opening are no longer on the wheel.
             copies = range(0) if known else range(self._saving.copies_to, self._opened_at)
             return self._waiting(tail, covered_to, copies)
+
+    def noted_time(self, message: MessageView) -> int | None:
+        """Return the time of the slot that leads to a parked message, ms; None without one."""
+        with self._lock:
+            if not self._context.writable:
+                self._look()
+            return noted_time(self._files, message, self._precision, self._roll_window_slots)
 
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
@@ -118,12 +119,19 @@ class HalfIndexStore:
                 self._go_on_at(resume)
         self.dispatched_to = max(self.dispatched_to, end)
 
-    def follow(self, end: int) -> None:
-        """Read the log directly up to ``end``, as far as it was not dispatched yet."""
+    def follow(self, end: int, has_enough: Callable[[], bool] = lambda: False) -> None:
+        """Read the log directly up to ``end``, as far as it was not dispatched yet.
+
+        Args:
+            end: a physical offset.
+            has_enough: asked after each batch whether to end early.
+        """
         first = max(self.dispatched_to, self._context.log.min_physical_offset)
         if first < end:
             for batch in self._context.log.scan(first, end):
                 self.take(batch)
+                if has_enough():
+                    return
             self.dispatched_to = max(self.dispatched_to, end)
 
     def trim(self, min_physical_offset: int) -> None:
