@@ -13,10 +13,13 @@ from groupstores import Steps
 from starlette.testclient import TestClient
 
 import reput
+from reput_schedule import delayed
+from reput_testing import ManualClock
 from reput_web import WebOptions, application
 
 ADDRESS = "http://127.0.0.1:8787"
 HOUR_MS = 3_600_000
+NOON = 1_790_000_000_000
 UNIQUE = "C0FFEE00" * 4
 PIECES = [
     "<script>alert(1)</script>",
@@ -104,6 +107,31 @@ def story_store(root: Path) -> Path:
         store.put(lost)
         store.wait_dispatched()
         _fail(steps)
+    return root
+
+
+def kept_store(root: Path) -> Path:
+    """Open and ended transactions, a compacted topic, and a timed message."""
+    plugins = ("consumequeue", "index", "schedule", "transaction", "compaction")
+    clock = ManualClock(NOON)
+    options = {"compaction": {"topics": ["prices"]}, "transaction": {"automatic": False}}
+    with reput.open(root, plugins=plugins, config=options, clock=clock, threads=False) as store:
+        for number in range(60):
+            clock.now += 60_000
+            body = b"" if number == 58 else b"%d" % number
+            store.put(reput.Message("prices", body, number % 2, keys=f"SKU-{number % 6}"))
+            if number == 40:
+                store.wait_dispatched()
+                store.plugin("compaction").compact()
+        transactions = store.plugin("transaction")
+        for number in range(5):
+            message = reput.Message("orders", b"half %d" % number, 0, keys=f"half-{number}")
+            half = transactions.prepare(message, group=f"producers-{number % 2}")
+            clock.now += HOUR_MS
+            if number < 2:
+                (transactions.commit if number else transactions.rollback)(half)
+        store.put(delayed(reput.Message("orders", b"timed", 0), delay_ms=10 * HOUR_MS))
+        store.wait_dispatched()
     return root
 
 

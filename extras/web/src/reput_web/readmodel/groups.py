@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.record.layout import DEAD_LETTER_PREFIX
 from reput_web.errors import NotThereError
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from reput_consumer.groupprogress import GroupProgress
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["GroupRow", "group_of", "groups_of", "readers_of"]
+__all__ = ["DeadLetter", "GroupRow", "dead_letters_of", "group_of", "groups_of", "readers_of"]
+
+_LETTERS_MAX: Final = 50
+_TIMES_MAX: Final = 16
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +56,53 @@ class GroupRow:
     """Whether its members subscribe differently, so that messages are left out."""
     rate: float | None = None
     """Messages a second that it got in the last minute; None if no server says it."""
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetter:
+    """A message that the group has given up."""
+
+    physical_offset: int
+    store_timestamp: int
+    topic: str | None
+    """From which the group had it."""
+    keys: tuple[str, ...]
+    times: int
+    """How often the group had sent it back."""
+    times_max: int
+    """How often the group may send a message back."""
+    cause: str
+    """Why it was given up, as far as the store knows."""
+
+
+def dead_letters_of(opened: OpenedStore, group: str) -> tuple[DeadLetter, ...]:
+    """Return the newest messages that a group has given up, the newest first."""
+    plugin = opened.groups_plugin()
+    if plugin is None:
+        return ()
+    topic = f"{DEAD_LETTER_PREFIX}{group}"
+    settings = plugin.subscription_groups.get(group)
+    most = _TIMES_MAX if settings is None else settings.retry_max_times
+    found: list[DeadLetter] = []
+    for queue in opened.topic_queues(topic):
+        first = max(queue.min_queue_offset, queue.max_queue_offset - _LETTERS_MAX)
+        for message in opened.store.read(topic, queue.queue_id, first, _LETTERS_MAX).messages:
+            properties, times = message.properties, message.reconsume_times
+            origin = properties.get("DLQ_ORIGIN_TOPIC") or properties.get("RETRY_TOPIC")
+            is_spent = times >= most
+            found.append(
+                DeadLetter(
+                    physical_offset=message.physical_offset,
+                    store_timestamp=message.store_timestamp,
+                    topic=origin,
+                    keys=message.keys,
+                    times=times,
+                    times_max=most,
+                    cause="all retries are used up" if is_spent else "the consumer gave it up",
+                )
+            )
+    found.sort(key=lambda each: -each.physical_offset)
+    return tuple(found[:_LETTERS_MAX])
 
 
 def groups_of(opened: OpenedStore) -> list[GroupRow] | None:

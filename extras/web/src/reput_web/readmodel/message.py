@@ -10,6 +10,9 @@ import numpy as np
 
 from reput.errors import CorruptFileError, NoReaderError, OffsetOutOfRangeError, PluginError
 from reput_web.errors import NotThereError
+from reput_web.readmodel import leads as leading
+from reput_web.readmodel.compacted import compacted_topics
+from reput_web.readmodel.leads import Lead
 from reput_web.readmodel.messagelist import body_of
 from reput_web.readmodel.recordanatomy import PROPERTY_MEANINGS, RecordField, fields_of
 from reput_web.readmodel.rows import TRANSACTIONS
@@ -18,7 +21,16 @@ if TYPE_CHECKING:
     from reput import MessageView, Store
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["BODY_SHOWN_MAX", "BodyShown", "Lead", "MessageDetail", "message_detail", "show_body"]
+__all__ = [
+    "BODY_SHOWN_MAX",
+    "BodyShown",
+    "Lead",
+    "MessageDetail",
+    "compacted_detail",
+    "message_detail",
+    "message_in_queue",
+    "show_body",
+]
 
 BODY_SHOWN_MAX: Final = 64 << 10
 _JSON_MAX: Final = 256 << 10
@@ -48,21 +60,13 @@ class BodyShown:
 
 
 @attrs.frozen(kw_only=True)
-class Lead:
-    """A derived file that leads to the message."""
-
-    kind: str
-    """``queue`` or ``key``."""
-    name: str
-    leads_here: bool
-
-
-@attrs.frozen(kw_only=True)
 class MessageDetail:
     """All that the page of a message shows."""
 
     view: Any
     physical_offset: int
+    is_compacted: bool
+    """Whether it comes from the files of a compacted topic; see `reput_web.readmodel.rows`."""
     msg_id: str
     topic: str
     queue_id: int
@@ -79,11 +83,39 @@ class MessageDetail:
     fields: tuple[RecordField, ...]
     body: BodyShown
     before_in_queue: int | None
-    """Physical offset."""
+    """Physical offset; queue offset in a compacted topic."""
     after_in_queue: int | None
     before_in_log: int | None
     after_in_log: int | None
     leads: tuple[Lead, ...]
+
+
+def compacted_detail(
+    opened: OpenedStore, topic: str, queue_id: int, queue_offset: int, form: str | None
+) -> MessageDetail:
+    """Return one message of a compacted topic, from the files of its queue.
+
+    Raises:
+        NotThereError: the queue does not hold it.
+    """
+    view = message_in_queue(opened, topic, queue_id, queue_offset)
+    return _detail(opened, view, tuple(fields_of(view)), form, is_compacted=True)
+
+
+def message_in_queue(
+    opened: OpenedStore, topic: str, queue_id: int, queue_offset: int
+) -> MessageView:
+    """Return the message of a compacted topic at a queue offset.
+
+    Raises:
+        NotThereError: the queue does not hold it.
+    """
+    if topic in compacted_topics(opened):
+        found = opened.store.read(topic, queue_id, queue_offset, 1, 1)
+        if queue_offset in found.queue_offsets:
+            return found.messages[0]
+    place = f"{topic}/{queue_id}@{queue_offset}"
+    raise NotThereError(f"The files of compacted topics have no message {place}.")
 
 
 def message_detail(opened: OpenedStore, physical_offset: int, form: str | None) -> MessageDetail:
@@ -98,10 +130,37 @@ def message_detail(opened: OpenedStore, physical_offset: int, form: str | None) 
         fields = tuple(fields_of(view))
     except (OffsetOutOfRangeError, CorruptFileError) as error:
         raise NotThereError(_lost_text(store, physical_offset) or f"{error}.") from None
-    queue = _queue_neighbours(store, view)
+    return _detail(opened, view, fields, form, is_compacted=False)
+
+
+def _detail(
+    opened: OpenedStore,
+    view: MessageView,
+    fields: tuple[RecordField, ...],
+    form: str | None,
+    *,
+    is_compacted: bool,
+) -> MessageDetail:
+    store, offset = opened.store, view.physical_offset
+    before: int | None
+    after: int | None
+    if is_compacted:
+        before, after = _compacted_neighbours(store, view)
+        leads = [Lead(kind="compacted", name=_place(view), leads_here=True)]
+    elif view.topic in compacted_topics(opened):
+        before = after = None
+        kept = store.read(view.topic, view.queue_id, view.queue_offset, 1, 1)
+        held = view.queue_offset in kept.queue_offsets
+        leads = [Lead(kind="compacted", name=_place(view), leads_here=held)]
+    else:
+        before, here, after = _queue_neighbours(store, view)
+        leads = [Lead(kind="queue", name=_place(view), leads_here=here == offset)]
+    if not is_compacted:
+        leads += [*leading.key_leads(store, view), *leading.timer_leads(opened, view)]
     return MessageDetail(
         view=view,
-        physical_offset=physical_offset,
+        physical_offset=offset,
+        is_compacted=is_compacted,
         msg_id=view.msg_id,
         topic=view.topic,
         queue_id=view.queue_id,
@@ -119,19 +178,31 @@ def message_detail(opened: OpenedStore, physical_offset: int, form: str | None) 
         ),
         fields=fields,
         body=show_body(view, form),
-        before_in_queue=queue[0],
-        after_in_queue=queue[2],
-        before_in_log=_before_in_log(store, physical_offset),
-        after_in_log=_after_in_log(store, physical_offset + view.size),
-        leads=(
-            Lead(
-                kind="queue",
-                name=f"{view.topic}/{view.queue_id}@{view.queue_offset}",
-                leads_here=queue[1] == physical_offset,
-            ),
-            *_key_leads(store, view),
-        ),
+        before_in_queue=before,
+        after_in_queue=after,
+        before_in_log=None if is_compacted else _before_in_log(store, offset),
+        after_in_log=None if is_compacted else _after_in_log(store, offset + view.size),
+        leads=tuple(leads),
     )
+
+
+def _place(view: MessageView) -> str:
+    return f"{view.topic}/{view.queue_id}@{view.queue_offset}"
+
+
+def _compacted_neighbours(store: Store, view: MessageView) -> tuple[int | None, int | None]:
+    """Return the queue offsets before and after a message, across gaps."""
+    topic, queue_id, here = view.topic, view.queue_id, view.queue_offset
+    after = store.read(topic, queue_id, here + 1, 1, 1)
+    before, low, high, middle = None, after.min_queue_offset, here, here - 1
+    while low < high:
+        found = store.read(topic, queue_id, middle, 1, 1).queue_offsets
+        if found and found[0] < here:
+            before, low = found[0], found[0] + 1
+        else:
+            high = middle
+        middle = (low + high) // 2
+    return before, (after.queue_offsets[0] if after.queue_offsets else None)
 
 
 def show_body(view: MessageView, form: str | None) -> BodyShown:
@@ -225,20 +296,6 @@ def _queue_neighbours(store: Store, view: MessageView) -> tuple[int | None, int 
         return None, None, None
     here = view.queue_offset
     return places.get(here - 1), places.get(here), places.get(here + 1)
-
-
-def _key_leads(store: Store, view: MessageView) -> list[Lead]:
-    words = [view.unique_key, *view.keys] if view.unique_key else list(view.keys)
-    found: list[Lead] = []
-    time = view.store_timestamp
-    for word in dict.fromkeys(words[:20]):
-        try:
-            answer = store.query(view.topic, word, time, time, 1_000)
-        except (NoReaderError, PluginError, CorruptFileError):
-            return found
-        leads = any(each.physical_offset == view.physical_offset for each in answer)
-        found.append(Lead(kind="key", name=word, leads_here=leads))
-    return found
 
 
 def _after_in_log(store: Store, end: int) -> int | None:

@@ -13,6 +13,7 @@ from reput.errors import CorruptFileError, NoReaderError, PluginError, UnpackErr
 from reput.record.layout import COMPRESSED, LIGHT_QUEUE_PREFIX
 from reput_web.errors import BadRequestError, NotThereError
 from reput_web.readmodel import logpages, queuepages
+from reput_web.readmodel.compacted import compacted_topics
 from reput_web.readmodel.rows import MessagePage, Row, row_of
 
 if TYPE_CHECKING:
@@ -89,10 +90,18 @@ def _from_queues(opened: OpenedStore, request: MessageRequest, budget: WorkBudge
     if request.queue_offset is not None and request.queue_id is None:
         raise BadRequestError("A queue offset needs a queue: choose one.")
     wanted = queuepages.QueueRange(
-        since=request.since, until=request.until, offset=request.queue_offset, at=request.at
+        since=request.since,
+        until=request.until,
+        offset=request.queue_offset,
+        at=request.at,
+        is_compacted=topic in compacted_topics(opened),
     )
     pages = queuepages.oldest_first if request.is_oldest_first else queuepages.newest_first
-    return pages(opened.store, queues, wanted, request.count, budget)
+    page = pages(opened.store, queues, wanted, request.count, budget)
+    if wanted.is_compacted and len(queues) > 1:
+        text = "The topic is compacted: each queue is in order, and queues are not merged by time."
+        page = attrs.evolve(page, notes=(text,))
+    return page
 
 
 # --------------------------------------------------------------------------- keys

@@ -38,6 +38,7 @@ class OpenedStore:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _store: Store | None = None
     _queues: tuple[float, list[QueueInfo]] | None = None
+    _beside: dict[tuple[str, ...], OpenedStore] = attrs.field(factory=dict)
 
     @property
     def root(self) -> str:
@@ -96,6 +97,15 @@ class OpenedStore:
         except PluginError:
             return None
 
+    def beside(self, *plugins: str) -> OpenedStore:
+        """Return a second opening with these plugins, where the store does not use them."""
+        with self._lock:
+            found = self._beside.get(plugins)
+            if found is None:
+                found = OpenedStore(self.path, self.follow_links, plugins, self.clock)
+                self._beside[plugins] = found
+            return found
+
     def message(self, physical_offset: int) -> reput.MessageView:
         """Return the message at a physical offset.
 
@@ -108,6 +118,10 @@ class OpenedStore:
         """Close the store."""
         with self._lock:
             store, self._store = self._store, None
+            others = list(self._beside.values())
+            self._beside.clear()
+        for other in others:
+            other.close()
         if store is not None:
             store.close()
 
@@ -133,5 +147,8 @@ def _plugins_of(root: str, follow_links: bool) -> list[str]:
     names = list(default_plugins() if used is None else used)
     names = [each for each in names if each in offered]
     if used is None or "consumequeue" in used:
-        names += [each for each in _ALSO if each in offered and each not in names]
+        also = list(_ALSO)
+        if os.path.isdir(os.path.join(root, "compaction")):
+            also.append("compaction")
+        names += [each for each in also if each in offered and each not in names]
     return names

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput_web.readmodel.compacted import kept_counts
 from reput_web.readmodel.topics import TopicRow, activity_of, topic_rows
 
 if TYPE_CHECKING:
@@ -64,11 +65,24 @@ class Overview:
     loss_count: int
 
 
-def overview_of(opened: OpenedStore, budget: WorkBudget) -> Overview:
-    """Return the overview; reads small files, and queue units at about sixty times."""
+def overview_of(
+    opened: OpenedStore,
+    budget: WorkBudget,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+) -> Overview:
+    """Return the overview; reads small files, and queue units at about sixty times.
+
+    Args:
+        opened: the store.
+        budget: ends the counting of messages over time.
+        since: begin of the time that is counted, ms.
+        until: its end.
+    """
     store, traces = opened.store, opened.traces()
     queues = opened.queues()
-    rows = topic_rows(queues)
+    rows = topic_rows(queues, kept_counts(opened))
     plugins = tuple(
         PluginRow(
             plugin=each.name, state=each.state, lag_size=each.lag_size, last_error=each.last_error
@@ -94,7 +108,7 @@ def overview_of(opened: OpenedStore, budget: WorkBudget) -> Overview:
         topics=tuple(sorted(rows, key=lambda each: -each.message_count)[:8]),
         plugins=plugins,
         notices=tuple(_notices(opened, plugins, len(losses), rows)),
-        activity=activity_of(opened, queues, budget),
+        activity=activity_of(opened, queues, budget, since=since, until=until),
         loss_count=len(losses),
     )
 

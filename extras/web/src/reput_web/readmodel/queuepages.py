@@ -37,6 +37,9 @@ class QueueRange:
     """A queue offset: the first message if the oldest come first, else the last one."""
     at: int | None = None
     """The cursor: the page goes on before, or after, this physical offset."""
+    is_compacted: bool = False
+    """Whether the topic is compacted: its messages have positions in files of their queue, so that
+    queues are merged in no order of time."""
 
 
 def newest_first(
@@ -52,7 +55,9 @@ def newest_first(
     rows: list[Row] = []
     while len(rows) <= count:
         while waiting and (
-            not heads or _newest(waiting[-1]) + CLOCK_SLACK_MS >= _time_of(heads[0][2])
+            not heads
+            or wanted.is_compacted
+            or _newest(waiting[-1]) + CLOCK_SLACK_MS >= _time_of(heads[0][2])
         ):
             _push(heads, _backward(store, waiting.pop(), wanted, chunk, budget), -1)
         if not heads:
@@ -128,9 +133,10 @@ def _backward(
         end = min(end, _first_from(store, queue, wanted.at))
     while first < end and not budget.stopped.is_set():
         begin = max(first, end - chunk)
-        part = [row for row in _rows(store, queue, begin, end) if _is_in(row, wanted)]
-        yield from reversed(part)
-        end, chunk = begin, min(2 * chunk, _CHUNK_MAX)
+        rows = list(_rows(store, queue, begin, end, wanted.is_compacted))
+        yield from (row for row in reversed(rows) if _is_in(row, wanted))
+        # A compacted queue has gaps, which may be long.
+        end, chunk = begin, min(2 * chunk, _CHUNK_MAX) if rows else 2 * chunk
 
 
 def _forward(
@@ -148,8 +154,9 @@ def _forward(
         first = max(first, _first_from(store, queue, wanted.at + 1))
     while first < end and not budget.stopped.is_set():
         upto = min(end, first + chunk)
-        yield from (row for row in _rows(store, queue, first, upto) if _is_in(row, wanted))
-        first, chunk = upto, min(2 * chunk, _CHUNK_MAX)
+        rows = list(_rows(store, queue, first, upto, wanted.is_compacted))
+        yield from (row for row in rows if _is_in(row, wanted))
+        first, chunk = upto, min(2 * chunk, _CHUNK_MAX) if rows else 2 * chunk
 
 
 def _is_in(row: Row, wanted: QueueRange) -> bool:
@@ -161,11 +168,16 @@ def _is_in(row: Row, wanted: QueueRange) -> bool:
     )
 
 
-def _rows(store: Store, queue: QueueInfo, begin: int, end: int) -> Iterator[Row]:
+def _rows(
+    store: Store, queue: QueueInfo, begin: int, end: int, is_compacted: bool
+) -> Iterator[Row]:
     """Yield what stands at queue offsets ``[begin, end)``; messages that were trimmed are not."""
     while begin < end:
         found = store.read(queue.topic, queue.queue_id, begin, end - begin, _READ_SIZE)
-        rows: Iterable[Row] = map(row_of, found.messages, found.queue_offsets)
+        rows: Iterable[Row] = [
+            row_of(message, offset, is_compacted=is_compacted)
+            for message, offset in zip(found.messages, found.queue_offsets, strict=True)
+        ]
         if found.holes:
             lost = [lost_row(queue.topic, queue.queue_id, each) for each in found.holes]
             rows = sorted([*rows, *lost], key=_queue_offset)

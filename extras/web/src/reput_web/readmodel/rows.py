@@ -48,6 +48,9 @@ class MessageRow:
     body_size: int
     preview: str | None
     """The beginning of the body as text; None where it is not text."""
+    is_compacted: bool = False
+    """Whether it comes from the files of a compacted topic: the physical offset is then a position
+    there."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,12 +86,15 @@ class MessagePage:
     notes: tuple[str, ...] = ()
 
 
-def row_of(message: MessageView, queue_offset: int | None = None) -> MessageRow:
+def row_of(
+    message: MessageView, queue_offset: int | None = None, *, is_compacted: bool = False
+) -> MessageRow:
     """Return the row of a message.
 
     Args:
         message: the message.
         queue_offset: its place in the queue that was read; by default the record's.
+        is_compacted: as in the row.
     """
     body = message.body
     return MessageRow(
@@ -106,6 +112,7 @@ def row_of(message: MessageView, queue_offset: int | None = None) -> MessageRow:
         compression=message.compression,
         body_size=len(body),
         preview=None if message.compression else _preview(body),
+        is_compacted=is_compacted,
     )
 
 

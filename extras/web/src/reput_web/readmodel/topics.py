@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.record.layout import DEAD_LETTER_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from reput_web.errors import NotThereError
+from reput_web.readmodel.compacted import kept_counts
 
 if TYPE_CHECKING:
     from reput import QueueInfo, Store
@@ -43,8 +44,8 @@ class TopicRow:
 
     topic: str
     kind: str
-    """``normal``, ``retry``, ``dead letter``, ``delay``, ``transaction``, ``light queue`` or
-    ``system``."""
+    """``normal``, ``compacted``, ``retry``, ``dead letter``, ``delay``, ``transaction``,
+    ``light queue`` or ``system``."""
     queue_count: int
     message_count: int
     last_timestamp: int | None
@@ -67,16 +68,21 @@ def kind_of(topic: str) -> str:
     return "system" if is_system else "normal"
 
 
-def topic_rows(queues: Sequence[QueueInfo]) -> list[TopicRow]:
-    """Return all topics, by name."""
+def topic_rows(queues: Sequence[QueueInfo], kept: Mapping[str, int]) -> list[TopicRow]:
+    """Return all topics, by name.
+
+    Args:
+        queues: of all topics.
+        kept: compacted topics, and how many messages their files hold.
+    """
     from reput_tools.cli.messages import topics_of
 
     return [
         TopicRow(
             topic=each.topic,
-            kind=kind_of(each.topic),
+            kind="compacted" if each.topic in kept else kind_of(each.topic),
             queue_count=len(each.queues),
-            message_count=each.message_count,
+            message_count=kept.get(each.topic, each.message_count),
             last_timestamp=each.last_update_timestamp,
         )
         for each in topics_of(queues)
@@ -92,7 +98,7 @@ def topic_row(opened: OpenedStore, topic: str) -> tuple[TopicRow, list[QueueInfo
     queues = opened.topic_queues(topic)
     if not queues:
         raise NotThereError(f"The store has no queue of topic {topic!r}.")
-    return topic_rows(queues)[0], queues
+    return topic_rows(queues, kept_counts(opened))[0], queues
 
 
 # --------------------------------------------------------------------------- over time

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from reput_web.server.chineseactions import CHINESE_ACTIONS
+from reput_web.server.chinesederived import CHINESE_DERIVED
 
 __all__ = ["CHINESE"]
 
 CHINESE: Final[dict[str, str]] = {
     **CHINESE_ACTIONS,
+    **CHINESE_DERIVED,
     # every page
     "Skip to the content": "跳到内容",
     "Key, message id, topic or group": "Key、消息 ID、主题或消费组",

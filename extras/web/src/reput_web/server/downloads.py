@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from reput.errors import ReputError
 from reput_web.errors import WebError
+from reput_web.readmodel.message import message_in_queue
 from reput_web.readmodel.messagelist import body_of
 from reput_web.server.parameters import Parameters
 
@@ -31,8 +32,12 @@ async def body(request: Request) -> Response:
 def _body(request: Request, budget: WorkBudget) -> Response:
     given = Parameters(request.query_params)
     try:
-        offset = given.whole("at")
-        view = request.app.state.opened.message(-1 if offset is None else offset)
+        opened, offset = request.app.state.opened, given.whole("at")
+        if offset is None and given.text("topic") is not None:
+            place = given.required("topic"), given.whole("queue") or 0, given.whole("offset") or 0
+            view = message_in_queue(opened, *place)
+        else:
+            view = opened.message(-1 if offset is None else offset)
         data = view.body if given.flag("stored") else body_of(view, _UNPACKED_MAX)
     except WebError as error:
         return PlainTextResponse(str(error.args[0]), error.status)

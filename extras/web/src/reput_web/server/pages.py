@@ -11,6 +11,7 @@ import attrs
 from reput_web.errors import BadRequestError
 from reput_web.readmodel import (
     childsearch,
+    compacted,
     delayed,
     groups,
     message,
@@ -18,13 +19,16 @@ from reput_web.readmodel import (
     overview,
     story,
     topics,
+    topicsettings,
 )
+from reput_web.server import derivedpages
+from reput_web.server.charts import due_chart, lag_chart
 from reput_web.server.parameters import Parameters
 from reput_web.server.rendering import url
+from reput_web.server.timechart import time_chart
 
 if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
-    from reput_web.readmodel.topics import Activity
     from reput_web.readmodel.workbudget import WorkBudget
 
 __all__ = ["PAGES", "Page", "Redirect", "Shown", "find_address"]
@@ -61,15 +65,17 @@ class Page:
 
 
 def _overview(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
-    found = overview.overview_of(opened, budget)
-    values = {"overview": found, "chart": _chart(found.activity)}
+    since, until = given.time("since"), given.time("until")
+    found = overview.overview_of(opened, budget, since=since, until=until)
+    is_part = since is not None or until is not None
+    values = {"overview": found, "chart": time_chart(found.activity, "/overview", is_part=is_part)}
     return Shown(values, overview.document_of(found))
 
 
 def _topics(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     wanted = (given.text("q") or "").lower()
     order = given.choice("sort", "name", "messages", "queues", "last", "kind")
-    rows = topics.topic_rows(opened.queues())
+    rows = topics.topic_rows(opened.queues(), compacted.kept_counts(opened))
     shown = [each for each in rows if wanted in each.topic.lower()]
     keys: dict[str, Callable[[topics.TopicRow], Any]] = {
         "name": lambda each: each.topic.lower(),
@@ -90,20 +96,25 @@ def _topic(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     since, until = given.time("since"), given.time("until")
     activity = topics.activity_of(opened, queues, budget, by_queue=True, since=since, until=until)
     readers = groups.readers_of(opened, name)
+    settings = topicsettings.settings_of(opened, name)
     values = {
         "row": row,
         "queues": queues,
         "activity": activity,
-        "chart": _chart(activity, topic=name),
+        "chart": time_chart(
+            activity, "/topic", name, is_part=since is not None or until is not None
+        ),
         "readers": readers,
         "most": max((each.message_count for each in queues), default=0),
         "most_lag": max((lag for _, lag in readers), default=0),
+        "settings": settings,
     }
     document = {
         **attrs.asdict(row),
         "queues": [attrs.asdict(each) for each in queues],
         "activity": None if activity is None else attrs.asdict(activity),
         "groups": [{"group": group, "lag": lag} for group, lag in readers],
+        "settings": None if settings is None else attrs.asdict(settings),
     }
     return Shown(values, document)
 
@@ -192,8 +203,12 @@ def _tail(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
 
 
 def _message(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
-    offset = given.whole("at")
-    detail = message.message_detail(opened, -1 if offset is None else offset, given.text("body"))
+    offset, form = given.whole("at"), given.text("body")
+    if offset is None and given.text("topic") is not None:  # the copy in a compacted topic
+        place = given.required("topic"), given.whole("queue") or 0, given.whole("offset") or 0
+        detail = message.compacted_detail(opened, *place, form)
+    else:
+        detail = message.message_detail(opened, -1 if offset is None else offset, form)
     shown_record = detail.view.record[:4_096]
     values = {
         "detail": detail,
@@ -217,14 +232,29 @@ def _groups(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown
 
 def _group(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     found = groups.group_of(opened, given.required("name"))
-    values = {"group": found, "most": max((each.lag for each in found.queues), default=0)}
-    return Shown(values, attrs.asdict(found))
+    letters = groups.dead_letters_of(opened, found.group)
+    values = {
+        "group": found,
+        "most": max((each.lag for each in found.queues), default=0),
+        "chart": lag_chart(found.queues),
+        "letters": letters,
+    }
+    return Shown(
+        values, attrs.asdict(found) | {"dead_letters": [attrs.asdict(each) for each in letters]}
+    )
 
 
 def _delayed(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     found = delayed.delayed_of(opened)
     most = max((each.message_count for each in found.bars), default=0) if found else 0
-    return Shown({"delayed": found, "most": most}, delayed.document_of(found))
+    values = {"delayed": found, "most": most, "chart": due_chart(found.bars) if found else ""}
+    return Shown(values, delayed.document_of(found))
+
+
+def _derived(
+    read: Callable[[OpenedStore, Parameters, WorkBudget], tuple[dict[str, Any], Any]],
+) -> Callable[[OpenedStore, Parameters, WorkBudget], Shown]:
+    return lambda opened, given, budget: Shown(*read(opened, given, budget))
 
 
 def _find(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
@@ -251,26 +281,6 @@ def find_address(opened: OpenedStore, words: str) -> str:
     return url("/messages", key=words)
 
 
-def _chart(activity: Activity | None, topic: str | None = None) -> str:
-    """Return columns over time as SVG; each leads to the messages of its time."""
-    if activity is None:
-        return ""
-    from reput_tools.cli.kit import format_timestamp
-    from reput_tools.doctor.html import columns
-
-    starts = [activity.start + at * activity.step for at in range(len(activity.counts))]
-    return columns(
-        activity.counts,
-        [(f"queue {name}" if topic else name, counts) for name, counts in activity.series],
-        labels=[format_timestamp(start)[:16] for start in starts],
-        title="messages over time",
-        links=[
-            url("/messages", topic=topic, since=f"@{start}", until=f"@{start + activity.step - 1}")
-            for start in starts
-        ],
-    )
-
-
 PAGES: Final = (
     Page("/overview", "overview.html", _overview),
     Page("/topics", "topics.html", _topics),
@@ -282,5 +292,8 @@ PAGES: Final = (
     Page("/groups", "groups.html", _groups),
     Page("/group", "group.html", _group),
     Page("/delayed", "delayed.html", _delayed),
+    Page("/transactions", "transactions.html", _derived(derivedpages.transactions_page)),
+    Page("/compaction", "compaction.html", _derived(derivedpages.compaction_page)),
+    Page("/bytes", "bytes.html", _derived(derivedpages.bytes_page)),
     Page("/find", "", _find),
 )

@@ -17,7 +17,14 @@ from reput_tools.cli.kit import escape_text, format_count, format_duration, form
 from reput_tools.cli.kit import format_timestamp as exact_time
 from reput_web.server.chinese import CHINESE
 
-__all__ = ["json_response", "language_of", "load_templates", "page_response", "query_of"]
+__all__ = [
+    "json_response",
+    "language_of",
+    "load_templates",
+    "message_link",
+    "page_response",
+    "query_of",
+]
 
 _TEXT_MAX: Final = 400
 _NODES_MAX: Final = 2_000
@@ -103,6 +110,7 @@ def _environment() -> jinja2.Environment:
         "time": _time,
         "tree": json_tree,
     }
+    environment.globals["message_link"] = message_link
     environment.globals["url"] = url
     return environment
 
@@ -136,6 +144,14 @@ def query_of(values: dict[str, Any]) -> str:
     """Return the part of an address after the question mark."""
     shown = {name: value for name, value in values.items() if _is_given(value)}
     return "&".join(f"{name.rstrip('_')}={_quoted(value)}" for name, value in shown.items())
+
+
+def message_link(found: Any, **values: Any) -> str:
+    """Return the address of a message; of one in a compacted topic by its queue."""
+    if found.is_compacted:
+        place = {"topic": found.topic, "queue": found.queue_id, "offset": found.queue_offset}
+        return url("/message", **place, **values)
+    return url("/message", at=found.physical_offset, **values)
 
 
 def _is_given(value: Any) -> bool:

@@ -21,8 +21,8 @@ function showHelp() {
     help.id = "help";
     const isChinese = document.documentElement.lang.startsWith("zh");
     const lines = isChinese
-      ? [["/", "搜索"], ["j k", "下一行、上一行"], ["Enter", "打开"], ["n p", "下一页（队列中的下一条）、上一条"], ["g o", "概览"], ["g t", "主题"], ["g m", "消息"], ["g g", "消费组"], ["?", "帮助"]]
-      : [["/", "search"], ["j k", "next row, previous row"], ["Enter", "open it"], ["n p", "next page or message, previous message"], ["g o", "overview"], ["g t", "topics"], ["g m", "messages"], ["g g", "groups"], ["?", "this help"]];
+      ? [["/", "搜索"], ["j k", "下一行、上一行"], ["Enter", "打开"], ["n p", "下一页（队列中的下一条）、上一条"], ["g o", "概览"], ["g t", "主题"], ["g m", "消息"], ["g g", "消费组"], ["g d", "医生"], ["?", "帮助"]]
+      : [["/", "search"], ["j k", "next row, previous row"], ["Enter", "open it"], ["n p", "next page or message, previous message"], ["g o", "overview"], ["g t", "topics"], ["g m", "messages"], ["g g", "groups"], ["g d", "doctor"], ["?", "this help"]];
     for (const [keys, text] of lines) {
       const line = document.createElement("p");
       const key = document.createElement("kbd");
@@ -98,3 +98,57 @@ function forgetOldRows() {
 document.addEventListener("htmx:afterSettle", prepare);
 document.addEventListener("htmx:afterSettle", forgetOldRows);
 prepare();
+
+// A time is drawn in the chart with a pointer; the lists below it have the same time.
+function prepareBrush() {
+  const chart = document.getElementById("chart");
+  const form = document.querySelector("form.selection");
+  const svg = chart && chart.querySelector("svg");
+  if (!svg || !form) return;
+  const counts = chart.dataset.counts.split(",").map(Number);
+  const left = Number(chart.dataset.left), width = Number(chart.dataset.width);
+  const since = form.elements.since, until = form.elements.until;
+  const shape = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  shape.setAttribute("class", "brush");
+  shape.setAttribute("y", "16");
+  shape.setAttribute("height", "200");
+  let start = null, wasDrawn = false;
+
+  function show() {
+    if (until.selectedIndex < since.selectedIndex) until.selectedIndex = since.selectedIndex;
+    const low = since.selectedIndex, high = until.selectedIndex + 1;
+    shape.setAttribute("x", left + low * width);
+    shape.setAttribute("width", (high - low) * width);
+    svg.append(shape);
+    const sum = counts.slice(low, high).reduce((total, each) => total + each, 0);
+    document.getElementById("selected").textContent = sum.toLocaleString("en");
+  }
+
+  function columnAt(event) {
+    const box = svg.getBoundingClientRect();
+    const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+    return Math.min(Math.max(Math.floor((x - left) / width), 0), counts.length - 1);
+  }
+
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    start = columnAt(event);
+    wasDrawn = false;
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (start === null) return;
+    const now = columnAt(event);
+    if (now === start && !wasDrawn) return;
+    wasDrawn = true;
+    since.selectedIndex = Math.min(start, now);
+    until.selectedIndex = Math.max(start, now);
+    show();
+  });
+  window.addEventListener("pointerup", () => { start = null; });
+  // A column is a link, which is not followed at the end of a selection.
+  svg.addEventListener("click", (event) => { if (wasDrawn) event.preventDefault(); }, true);
+  svg.addEventListener("dragstart", (event) => event.preventDefault());
+  form.addEventListener("change", show);
+  chart.classList.add("draws");
+}
+prepareBrush();

@@ -19,6 +19,7 @@ from reput_tools.doctor.html.components import verdicts as verdicts
 from reput_tools.doctor.html.pagetemplate import page as page
 from reput_tools.doctor.html.plots import SERIES_MAX as SERIES_MAX
 from reput_tools.doctor.html.plots import bars as bars
+from reput_tools.doctor.html.plots import column_places as column_places
 from reput_tools.doctor.html.plots import columns as columns
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Cell",
     "Head",
     "bars",
+    "column_places",
     "columns",
     "facts",
     "note",

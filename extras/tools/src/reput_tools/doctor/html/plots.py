@@ -8,7 +8,7 @@ from typing import Final
 
 from reput_tools.doctor.html.text import html_text, shortened
 
-__all__ = ["SERIES_MAX", "bars", "columns"]
+__all__ = ["SERIES_MAX", "bars", "column_places", "columns"]
 
 SERIES_MAX: Final = 5
 """Series that have colours of their own; the rest is one more."""
@@ -42,8 +42,7 @@ def columns(
     most = max(totals, default=0)
     if most <= 0:
         return ""
-    inner_width = _WIDTH - _LEFT
-    width = min(inner_width / len(totals), _COLUMN_MAX)
+    _, width = column_places(len(totals))
     gap = min(width * 0.15, 3)
     parts = [_axis(most)]
     for place, total in enumerate(totals):
@@ -84,6 +83,11 @@ def columns(
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="{role}" aria-label="{html_text(title)}">'
         f"{''.join(parts)}</svg>{_keys(names, numbers) if series else ''}"
     )
+
+
+def column_places(count: int) -> tuple[float, float]:
+    """Return where the first of ``count`` columns begins, and the width of each, in the plot."""
+    return _LEFT, min((_WIDTH - _LEFT) / max(count, 1), _COLUMN_MAX)
 
 
 def bars(rows: Sequence[tuple[str, int]], shown: Sequence[str] | None = None) -> str:
