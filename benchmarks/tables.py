@@ -159,6 +159,11 @@ WEB = Table(
     note="without a network; the order is on disk when the request is answered, but for the list",
     compares=False,
 )
+PAGES = Table(
+    "Pages of `reput browse` over a large store",
+    note="the server has just begun; the message page is asked for by four clients at once",
+    compares=False,
+)
 ISOLATION = Table(
     "Put and list in queues, beside another plugin",
     bytes_of="bodies",
@@ -258,6 +263,7 @@ TABLES = (
     TIMER,
     TRANSACTION,
     WEB,
+    PAGES,
     SERVE,
     SERVE_DURABLE,
     SERVE_PUSH,

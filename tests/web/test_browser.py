@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
+import tarfile
 from pathlib import Path
 
 import pytest
-from webpages import UNIQUE, story_store
+from browsing import CHROMIUM, FLAGS, Served, barriers, open_page, rows_in
+from webpages import UNIQUE, kept_store, story_store
 
 import reput
-from reput_web import WebOptions, application
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the group `browser` has playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not on PATH")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PICTURES = os.environ.get("REPUT_PICTURES")
 """Directory into which the pictures of the pages are written."""
-SHOWN = {"browse-overview-light.png", "browse-story-dark.png"}
-AXE = os.environ.get("REPUT_AXE")
-"""Path of axe.min.js, of the package axe-core of npm."""
-
-
-class Served:
-    """Pages on a port of this machine, until the block is left."""
-
-    def __init__(self, root: Path, **options: float) -> None:
-        import uvicorn
-
-        app = application(root, WebOptions(**options))
-        config = uvicorn.Config(app, port=0, log_level="error", lifespan="on", ws="none")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run)
-
-    def __enter__(self) -> str:
-        self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-            self.thread.join(0.01)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        return f"http://127.0.0.1:{port}"
-
-    def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.thread.join()
+SHOWN = {"browse-overview-light.png", "browse-story-dark.png", "browse-compaction-light.png"}
+RECORDED = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = sorted(
+    each.parent.relative_to(RECORDED).as_posix() for each in RECORDED.rglob("store.tar.gz")
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,28 +36,16 @@ def address(tmp_path_factory):
         yield found
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    with Served(kept_store(tmp_path_factory.mktemp("web") / "prices-store")) as found:
+        yield found
+
+
 @pytest.fixture
 def page(chromium, address):
     """A page of the store with a story; the test fails at an error in the console."""
     yield from open_page(chromium, address)
-
-
-def open_page(chromium, address, **options):
-    context = chromium.new_context(base_url=address, **options)
-    page = context.new_page()
-    complaints = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
-    try:
-        yield page
-        assert [each for each in complaints if "status of 40" not in each] == []
-    finally:
-        context.close()
-
-
-def rows_in(page):
-    return page.locator("#found a.open")
 
 
 def test_a_message_is_found_by_its_key_with_the_keyboard_alone(page):
@@ -200,9 +156,7 @@ def test_dark_is_chosen_and_kept_and_the_language_too(page):
 @pytest.mark.parametrize("width", [400, 1280])
 def test_pages_fit_the_screen_and_have_no_barrier(chromium, address, mode, width):
     size = {"width": width, "height": 860}
-    for page in open_page(
-        chromium, address, viewport=size, color_scheme=mode, bypass_csp=AXE is not None
-    ):
+    for page in open_page(chromium, address, viewport=size, color_scheme=mode, bypass_csp=True):
         page.goto(f"/messages?key={UNIQUE}")
         dead = rows_in(page).first.get_attribute("href").partition("?")[2]
         paths = [
@@ -217,15 +171,137 @@ def test_pages_fit_the_screen_and_have_no_barrier(chromium, address, mode, width
         for path in paths:
             page.goto(f"/{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            if AXE is not None:
-                page.evaluate(Path(AXE).read_text(encoding="utf-8"))
-                found = page.evaluate("axe.run()")["violations"]
-                assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
+            assert barriers(page) == [], path
             name = f"browse-{path.partition('?')[0]}-{mode}.png"
             if PICTURES is not None and width == 1280 and name in SHOWN:
                 if path == "overview":  # whose heading is a path of this machine
                     page.evaluate("document.querySelector('h1').textContent = '/srv/orders-store'")
                 page.screenshot(path=Path(PICTURES) / name)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_pages_of_derived_files_fit_the_screen_and_have_no_barrier(chromium, kept, mode, width):
+    size = {"width": width, "height": 860}
+    for page in open_page(chromium, kept, viewport=size, color_scheme=mode, bypass_csp=True):
+        paths = ["transactions", "compaction", "compaction?topic=prices", "delayed"]
+        paths += ["compaction?topic=prices&key=SKU-4", "message?topic=prices&queue=0&offset=29"]
+        paths += ["bytes?file=commitlog/00000000000000000000&at=4&size=4", "messages?topic=prices"]
+        for path in paths:
+            page.goto(f"/{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert barriers(page) == [], path
+            name = f"browse-{path}-{mode}.png".replace("?topic=prices&key=SKU-4", "")
+            if PICTURES is not None and width == 1280 and name in SHOWN:
+                page.screenshot(path=Path(PICTURES) / name)
+
+
+def test_a_time_is_drawn_in_the_chart_with_a_pointer(page):
+    page.goto("/overview")
+    box = page.locator("#chart svg").bounding_box()
+    scale = box["width"] / 900
+    y = box["y"] + 100 * scale
+    left, step = (
+        float(page.locator("#chart").get_attribute(f"data-{n}")) for n in ("left", "width")
+    )
+    page.mouse.move(box["x"] + (left + 2.5 * step) * scale, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + (left + 4.5 * step) * scale, y, steps=4)
+    page.mouse.up()
+
+    assert page.url.endswith("/overview")
+    assert page.locator("rect.brush").count() == 1
+    chosen = int(page.locator("#selected").inner_text())
+    page.get_by_role("button", name="Messages").click()
+    page.wait_for_url("**/messages?since=*&until=*")
+    sync_api.expect(rows_in(page)).to_have_count(min(chosen, 50))
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_time_is_selected_by_keyboard_and_zoomed_with_and_without_scripts(
+    chromium, address, has_script
+):
+    for page in open_page(chromium, address, java_script_enabled=has_script):
+        page.goto("/topic?name=orders")
+        page.get_by_label("From").focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        page.get_by_role("button", name="Zoom in").press("Enter")
+        page.wait_for_url("**/topic?name=orders&*since=*")
+        page.get_by_role("link", name="earlier").click()
+        page.get_by_role("link", name="whole time").click()
+        page.wait_for_url("**/topic?name=orders")
+
+
+def test_an_open_transaction_is_followed_to_its_half_message(chromium, kept):
+    for page in open_page(chromium, kept):
+        page.goto("/")
+        page.get_by_role("link", name="Transactions").click()
+        page.get_by_role("link", name="producers-1").click()
+        sync_api.expect(page.locator("table tbody tr")).to_have_count(1)
+        page.locator("table tbody a").first.click()
+        sync_api.expect(page.locator("pre.body")).to_have_text("half 3")
+        page.get_by_role("link", name="Story").click()
+        sync_api.expect(page.locator("ol.story li.half")).to_have_count(1)
+
+
+def test_versions_of_a_key_are_found_by_a_search_in_a_compacted_topic(chromium, kept):
+    for page in open_page(chromium, kept):
+        page.goto("/topic?name=prices")
+        page.get_by_role("link", name="Keys and versions").click()
+        page.get_by_label("Key", exact=True).fill("SKU-4")
+        page.get_by_role("button", name="Show").click()
+        sync_api.expect(page.locator("table").first.locator("tbody tr")).to_have_count(4)
+        page.locator("table a.open").nth(2).click()
+        sync_api.expect(page.locator("h1")).to_have_text("prices/0@26")
+        page.get_by_role("link", name="next").click()
+        page.get_by_role("link", name="Versions of the key").click()
+        superseded = page.locator("section", has_text="Superseded")
+        superseded.locator("a.open").first.click()
+        sync_api.expect(page.locator("ul.plain")).to_contain_text("has superseded it")
+
+
+def test_a_repair_is_planned_and_a_finding_leads_to_its_bytes(chromium, golden_store):
+    with Served(golden_store("crash-bit-flip")) as address:
+        for page in open_page(chromium, address):
+            page.goto("/doctor")
+            page.get_by_role("button", name="Plan a repair").click()
+            shown = page.get_by_role("heading", name="Plan of a repair")
+            sync_api.expect(shown).to_be_visible(timeout=60_000)
+            sync_api.expect(page.locator("#job")).to_contain_text("NEW_DIRECTORY")
+            page.get_by_role("button", name="Check the store").click()
+            page.get_by_role("link", name="The bytes").first.click(timeout=60_000)
+            sync_api.expect(page.locator("mark").first).to_be_visible()
+
+
+def test_the_lag_of_a_group_leads_to_the_oldest_message_that_it_has_not_consumed(
+    chromium, tmp_path
+):
+    with reput.open(tmp_path, plugins=["consumequeue", "consumer"]) as store:
+        store.put_many([reput.Message("t", b"%d" % n, n % 3) for n in range(90)])
+        store.wait_dispatched()
+        plugin = store.plugin("consumer")
+        plugin.reset_offsets("slow", "t", "earliest")
+    with Served(tmp_path) as address:
+        for page in open_page(chromium, address):
+            page.goto("/groups")
+            page.get_by_role("link", name="slow").click()
+            page.locator(".chart a").first.click(force=True)
+            page.wait_for_url("**/messages?topic=t&queue=0&order=oldest&offset=0")
+            sync_api.expect(rows_in(page)).to_have_count(30)
+
+
+def test_a_large_body_shows_its_beginning_and_is_downloaded_whole(chromium, tmp_path):
+    with reput.open(tmp_path / "store") as store:
+        offset = store.put(reput.Message("t", b"x" * 4_000_000)).physical_offset
+    with Served(tmp_path / "store") as address:
+        for page in open_page(chromium, address):
+            page.goto(f"/message?at={offset}")
+            assert len(page.locator("pre.body").inner_text()) == 64 << 10
+            with page.expect_download() as saved:
+                page.get_by_role("link", name="Download the whole body").click()
+            saved.value.save_as(tmp_path / "body")
+    assert (tmp_path / "body").stat().st_size == 4_000_000
 
 
 def test_a_body_that_is_a_script_does_nothing(chromium, tmp_path):
@@ -253,15 +329,26 @@ def test_a_damaged_store_is_checked_and_its_finding_leads_to_the_log(chromium, g
             page.wait_for_url("**/messages?order=oldest&at=*")
 
 
-@pytest.mark.parametrize("case", ["basic", "delay", "transaction", "trimmed"])
-def test_the_directory_of_a_broker_is_clicked_through(chromium, golden_store, case):
-    with Served(golden_store(case)) as address:
+@pytest.mark.parametrize("case", GOLDEN)
+def test_every_recorded_store_is_clicked_through(chromium, tmp_path, case):
+    with tarfile.open(RECORDED / case / "store.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    with Served(tmp_path / "store", request_seconds=20.0) as address:
         for page in open_page(chromium, address):
-            page.goto("/topics")
-            page.locator("table a.name").first.click()
-            page.get_by_role("link", name="Newest messages").click()
+            page.goto("/overview")
+            page.get_by_role("link", name="Topics").click()
+            topics = page.locator("table a.name")
+            if topics.count():
+                topics.first.click()
+                page.get_by_role("link", name="Newest messages").click()
+            else:  # files of queues that only a broker reads, or none
+                page.get_by_role("link", name="Read the log").click()
             rows_in(page).first.click()
             sync_api.expect(page.get_by_role("heading", name="Body")).to_be_visible()
+            for name in ("Groups", "Delayed", "Transactions", "Compaction", "Doctor"):
+                page.get_by_role("navigation").get_by_role("link", name=name).click()
+                sync_api.expect(page.locator("h1")).to_be_visible()
+                assert not page.get_by_role("heading", name="503").count()
 
 
 def test_a_store_that_is_empty_and_then_written_shows_its_first_message(chromium, tmp_path):
