@@ -44,7 +44,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
-	@UV_NO_SOURCES=1 $(INSTALL) ./core ./extras/tools $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) ./core ./extras/tools ./extras/web $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/reput demo $(ARGS)
 	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \

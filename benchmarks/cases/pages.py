@@ -62,7 +62,7 @@ def _run(trial: Trial, *, fill: Any, full: int, size: str) -> None:
         for label, address in pages.items():
             with trial.timed(f"{label}, {size}", 1, unit="requests") as measured:
                 text = server.get(address)
-            trial.require(b"</html>" in text, f"{address} is no page")
+            trial.require(b"</html>" in text, f"{address} is not a page")
             measured.facts["log"] = f"{log_size / 1e9:.0f} GB"
         rows = json.loads(server.get(f"/messages.json?key={key}"))["rows"]
         trial.require(len(rows) == 1, f"{key} is the key of {len(rows)} messages")

@@ -6,6 +6,7 @@ from importlib import resources
 
 import pytest
 
+from reput_tools.cli.command.demo import democommand
 from reput_tools.cli.command.demo import orders as demoorders
 from reput_tools.cli.command.demo.orders import QueueSum
 from reput_tools.cli.kit import demostore
@@ -72,3 +73,19 @@ def test_without_a_plugin_it_says_what_to_install(run, monkeypatch, tmp_path) ->
 @pytest.mark.parametrize("count", ["0", "-1", "many"])
 def test_a_count_that_is_none_is_a_usage_error(run, count) -> None:
     assert run("demo", "--count", count).code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("has_pages", [True, False])
+def test_the_demo_ends_with_the_command_that_shows_its_store_in_a_browser(
+    capsys, monkeypatch, has_pages
+) -> None:
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: name if has_pages or name != "reput_web" else None
+    )
+
+    democommand._print_next("/tmp/a store", "7F00")
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    place = next(at for at, line in enumerate(lines) if line.endswith("browse '/tmp/a store'"))
+    assert ("http://127.0.0.1:8787/" in lines[place - 1]) is has_pages
+    assert ("pip install ./extras/web" in lines[place - 1]) is not has_pages

@@ -1,4 +1,4 @@
-"""Bytes of a file of the store, such as those that a finding is about."""
+"""Bytes of a file of the store, such as the bytes of a finding."""
 
 from __future__ import annotations
 

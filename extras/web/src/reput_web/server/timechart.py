@@ -50,7 +50,7 @@ def time_chart(
     """Draw columns over time, each of which leads to the messages of its time.
 
     Args:
-        activity: what is drawn.
+        activity: the counts to draw.
         page: path of the page that shows it.
         topic: the topic that the page is about.
         is_part: whether a time was selected.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import tempfile
@@ -252,11 +253,18 @@ def _print_checks(checks: list[Check]) -> None:
         click.echo(f"  {mark}  {found} {each.what}")
 
 
+def _why_browse() -> str:
+    if importlib.util.find_spec("reput_web") is None:
+        return f"in a browser, after: {install_command('web')}"
+    return "in a browser, at http://127.0.0.1:8787/"
+
+
 def _print_next(root: str, msg_id: str) -> None:
     print_heading("What to try next")
     reput = program()
     place = shlex.quote(root)
     for command, why in (
+        (f"browse {place}", _why_browse()),
         (f"info {place}", "log, plugins, topics"),
         (f"cat {place} orders --count 3", "the oldest orders; try --json, too"),
         (f"get {place} {msg_id}", "one message, every field"),
