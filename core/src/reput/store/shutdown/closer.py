@@ -162,7 +162,7 @@ class Closer:
                 "store",
                 None,
                 None,
-                f"closing it failed: {error}; it recovers, as after a crash, when it is next opened",
+                f"closing it failed: {error}; when it is next opened, it recovers as after a crash",
             ) from error
 
     def _close_plugins(self) -> None:

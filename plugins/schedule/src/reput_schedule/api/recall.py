@@ -17,13 +17,16 @@ import attrs
 
 from reput.record import Message
 from reput.record.layout import PROPERTY_UNIQ_KEY
-from reput_schedule.timerwheel.layout import PROPERTY_DELETE_KEY, PROPERTY_DELIVER_MS
+from reput_schedule.timerwheel.layout import (
+    PROPERTY_DELETE_KEY,
+    PROPERTY_DELIVER_MS,
+    RECALL_TAG,
+)
 
 __all__ = ["RecallHandle", "cancel_messages", "decode_handle", "encode_handle", "recall_messages"]
 
 _VERSION: Final = "v1"
 _PART_COUNT: Final = 5
-RECALL_TAG: Final = "_RECALL_TAG_"
 _RECALL_BODY: Final = b"0"
 
 

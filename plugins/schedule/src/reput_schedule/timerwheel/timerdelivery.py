@@ -23,7 +23,6 @@ from reput.record.layout import (
     RECORD_MIN_SIZE,
     VALUE_END,
 )
-from reput_schedule.api.recall import RECALL_TAG
 from reput_schedule.duemessages import put_storable
 from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
 from reput_schedule.timerwheel.layout import (
@@ -35,6 +34,7 @@ from reput_schedule.timerwheel.layout import (
     PROPERTY_REAL_QUEUE_ID,
     PROPERTY_REAL_TOPIC,
     PROPERTY_ROLL_TIMES,
+    RECALL_TAG,
     TIMER_TOPIC,
     is_cancellation,
 )
