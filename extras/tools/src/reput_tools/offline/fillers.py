@@ -1,4 +1,4 @@
-"""Which records of a log take the place of lost ones: they are no messages, and do not count."""
+"""Finds the records of a log that take the place of lost messages, and do not count."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _of_run(
         yield Difference(
             f"{DIRECTORY}/{queue[0]}/{queue[1]}/{file_name(base)}",
             row * UNIT_SIZE - base,
-            "the units of a message are not those that follow from the log",
+            "the units of a message do not follow from the log",
             kind="unit",
             size=0 if found is None else UNIT_SIZE,
             found=text,

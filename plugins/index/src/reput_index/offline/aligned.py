@@ -229,7 +229,7 @@ def _of_message(
     return Difference(
         file.path,
         own.geometry.position_of_item(number),
-        "the items of a message are not those that follow from the log",
+        "the items of a message do not follow from the log",
         kind="item",
         size=rows[1] * ITEM_SIZE,
         found=text,

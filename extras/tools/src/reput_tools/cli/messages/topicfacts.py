@@ -25,7 +25,7 @@ class TopicFacts(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Number of messages of all queues, without those that are known to be lost."""
+        """Number of messages of all queues, without known losses."""
         return sum(queue.message_count for queue in self.queues)
 
     @property

@@ -61,7 +61,7 @@ class RowMaker:
     def rows(self, batch: DispatchBatch) -> npt.NDArray[np.int64]:
         """Return ``(n, 4)`` rows of the messages, in the order of the log.
 
-        Records that fill losses are no messages, and have none.
+        Records that fill losses have no row.
 
         The transaction bits of a prepared or a rolled back message keep it out of its queue, and
         its queue offset says nothing; such messages get ordinals among their like instead.

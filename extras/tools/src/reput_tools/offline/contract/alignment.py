@@ -81,7 +81,7 @@ def align(
 
 
 def _padded(read: Read, first: int, count: int, window: int) -> npt.NDArray[np.int64]:
-    """Return the rows of a window and those that follow it; after the end, rows of `_PAD`."""
+    """Return the rows of a window and `_EQUAL_MIN` more; after the end, rows of `_PAD`."""
     size = window + _EQUAL_MIN
     rows = read(first, min(size, count - first))
     return np.pad(rows, ((0, size - len(rows)), (0, 0)), constant_values=_PAD)
