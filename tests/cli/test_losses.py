@@ -96,7 +96,11 @@ def test_info_says_nothing_of_losses_where_there_are_none(run, plain_store) -> N
     path = plain_store(reput.Message("orders", b"x"))
 
     assert "  lost " not in run("info", path, "--scan").out
-    assert run("info", path, "--scan", "--json").json["losses"] == {"count": 0, "size": 0}
+    assert run("info", path, "--scan", "--json").json["losses"] == {
+        "count": 0,
+        "size": 0,
+        "message_count": 0,
+    }
 
 
 def test_get_says_that_a_message_is_lost(run, damaged) -> None:

@@ -11,7 +11,6 @@ import click
 
 from reput_tools.cli.kit.escape import body_text, escape_text, json_safe
 from reput_tools.cli.kit.output import styled
-from reput_tools.cli.kit.terminaltable import cut, width_of
 from reput_tools.cli.kit.timestamps import format_timestamp
 
 if TYPE_CHECKING:
@@ -59,8 +58,13 @@ def layout_of(*, pretty: bool, width: int | None) -> Layout | None:
     return Layout(pretty, width) if pretty or width is not None else None
 
 
-def head_of(placed: Placed) -> list[tuple[str, int]]:
-    """Return time, place, tags and keys of a message, each with its width without style."""
+def head_of(placed: Placed) -> list[str]:
+    """Return time, place, tags and keys of a message, as far as it has them."""
+    return [styled(text, **style) for text, style in _head(placed)]
+
+
+def _head(placed: Placed) -> list[tuple[str, dict[str, Any]]]:
+    """Return the same without styles, and the style of each."""
     message = placed.message
     place = f"{message.topic}/{message.queue_id}@{placed.queue_offset}"
     texts: list[tuple[str, dict[str, Any]]] = [
@@ -69,14 +73,16 @@ def head_of(placed: Placed) -> list[tuple[str, int]]:
         (f"[{escape_text(message.tags)}]" if message.tags else "", {"fg": "green"}),
         (escape_text(" ".join(message.keys)), {}),
     ]
-    return [(styled(text, **style) if text else "", width_of(text)) for text, style in texts]
+    return [(text, style) for text, style in texts if text]
 
 
 def laid_out(layout: Layout, body_of: BodyOf) -> Callable[[Placed, str], str]:
     """Return the function that prints a message as ``layout`` says."""
 
     def shown(placed: Placed, body: str) -> str:
-        head = [(text, width) for text, width in head_of(placed) if text]
+        from reput_tools.cli.kit.terminaltable import width_of
+
+        head = [(styled(text, **style), width_of(text)) for text, style in _head(placed)]
         data = b"" if body == "none" else body_of(placed.message)
         if not layout.is_pretty:
             text = body_text(data, body) if body != "none" else ""
@@ -91,6 +97,8 @@ def laid_out(layout: Layout, body_of: BodyOf) -> Callable[[Placed, str], str]:
 
 def _line(parts: list[tuple[str, int]], width: int | None) -> str:
     """Return parts of a line, of which the last is cut if they are too wide."""
+    from reput_tools.cli.kit.terminaltable import cut, width_of
+
     whole = "  ".join(text for text, _ in parts)
     if width is None:
         return whole

@@ -92,7 +92,7 @@ def _template_line(template: str, body_of: BodyOf) -> Callable[[Placed, str], st
 
 def _plain_line(body_of: BodyOf, mark: Callable[[str], str]) -> Callable[[Placed, str], str]:
     def line(placed: Placed, body: str) -> str:
-        parts = [text for text, _ in head_of(placed)]
+        parts = head_of(placed)
         if body != "none":
             parts.append(mark(body_text(body_of(placed.message), body)))
         return "  ".join(filter(None, parts))
