@@ -177,7 +177,8 @@ class StoreLockedError(ReputError):
             )
         return (
             f"{self.path}: the store is being written by {holder}; "
-            'close that one, or open this one with mode="r"'
+            'close that one, or open this one with mode="r"; several processes can put through '
+            "`reput serve`, with the client"
         )
 
 

@@ -138,7 +138,7 @@ class MappedFileQueue:
         return found
 
     def let_grow(self, grows: bool) -> None:
-        """Let files grow from now on; or fill those that grew, and make no others."""
+        """Let files grow from now on; or fill the files, and create full files from now on."""
         self.fills, self.grows = self.grows and not grows, grows
         if self.fills and self.bases:
             self.fill(self.bases[-1])

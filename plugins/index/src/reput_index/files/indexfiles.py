@@ -93,7 +93,8 @@ class IndexFiles:
             files.append(file)
         # After the headers: a file shows its geometry once it has items, and a writer beside us may
         # be adding the first ones.
-        self._follow(sizes, self.directory)
+        if len(files) != 1 or not self._ends_after_items(files[0], sizes):
+            self._follow(sizes, self.directory)
         for file in files:
             file.geometry = self.geometry
         self.files = tuple(files)
@@ -127,19 +128,28 @@ class IndexFiles:
         }
         self._follow(sizes, directory)
 
+    def _ends_after_items(self, file: IndexFile, sizes: dict[str, int]) -> bool:
+        """Whether the only file has the configured geometry for certain, and grows."""
+        end = self.geometry.position_of_item(file.header.next_item)
+        return (self.grows or self.fills) and sizes[os.path.basename(file.path)] == end
+
     def _follow(self, sizes: dict[str, int], directory: str) -> None:
         """Take over the geometry of files made with another configuration."""
-        size = self.geometry.file_size
-        if size in sizes.values():
+        if self.geometry.file_size in sizes.values():
             return
-        if (self.grows or self.fills) and len(sizes) == 1 and max(sizes.values()) < size:
-            return  # the only one grows
-        for name in sizes:
+        names, least = sorted(sizes), 0
+        if self.grows or self.fills:
+            # The last file does not show how many items it will have.
+            least = self.geometry.item_count if len(names) == 1 else 0
+            names = names[:-1] or names
+        for name in names:
             try:
                 found = guess_geometry(self.disk, f"{directory}/{name}")
             except FileNotFoundError:  # trimmed meanwhile
                 continue
             # A file with the same number of slots is ours, cut or grown; recovery repairs it.
+            if found is not None:
+                found = found._replace(item_count=max(found.item_count, least))
             if found is not None and (
                 not self.writable or found.slot_count != self.geometry.slot_count
             ):

@@ -109,7 +109,7 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
     """Link a directory whose files have one size; files of another size become padded copies."""
     source = os.path.join(surveyed.root, name)
     sizes = dict(_sizes_below(source, name, surveyed.disk))
-    # Files that grow: only those that others follow have the one size. Extend files do not grow.
+    # If files grow, only files that others follow have the one size. Extend files do not grow.
     grows = surveyed.grows and not name.endswith("_ext")
     last = {os.path.dirname(path): path for path in sorted(sizes)} if grows else {}
     growing = frozenset(last.values())
