@@ -131,6 +131,8 @@ class WritableLog(LogReader):
         )
         self.unflushed: list[MappedFile] = []
         """Files with bytes that are not on disk yet, oldest first; the last is the active file."""
+        self._covered_size = 0
+        """Bytes that the active file had when the flusher was last given it."""
 
     def start_writing(self, queue_offsets: Mapping[QueueKey, int]) -> None:
         """Accept appends from now on.
@@ -289,6 +291,7 @@ class WritableLog(LogReader):
     def _begin(self, file: MappedFile, end_offset: int) -> None:
         """Write to ``file`` from ``end_offset`` on; close it again where that cannot be."""
         try:
+            self._covered_size = 0
             self._set_unflushed([*self.unflushed, file])
             self._appender.begin_file(file, end_offset)
         except BaseException:
@@ -319,6 +322,9 @@ class WritableLog(LogReader):
         step = min(max(position, least), most)
         limit = min(offset + size + step, appender.file_limit)
         self._reserve(max(limit, offset + size))
+        if file is not None and file.grows and file.reserved != self._covered_size:
+            self._covered_size = file.reserved
+            self.flusher.cover(self.unflushed)
         if self.prefaults and file is not None:
             end = min(position + size + 2 * step, file.size)
             self._prefaulter.ask(file, position, end)
