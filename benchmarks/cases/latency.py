@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
+import reput
 from benchmarks.case import Case, body_name
 from benchmarks.stores import open_store
 from benchmarks.tables import IDLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
+from reput.files import FileWatch
 
 __all__ = ["cases"]
 
@@ -22,6 +25,7 @@ def cases() -> Iterator[Case]:
     """From put to readable, and processor time while nothing happens."""
     name = body_name(_BODY)
     yield Case(name=f"latency.{name}.readable", table=IDLE, run=put_to_readable, body_size=_BODY)
+    yield Case(name=f"latency.{name}.beside", table=IDLE, run=put_to_reader, body_size=_BODY)
     yield Case(name=f"idle.{name}", table=IDLE, run=idle, body_size=_BODY)
 
 
@@ -59,6 +63,44 @@ def put_to_readable(trial: Trial) -> None:
                 latencies=Latencies.of(label, times),
             )
         )
+
+
+def put_to_reader(trial: Trial) -> None:
+    """Put one message, which a reader beside the writer waits for; then let the reader wait."""
+    count, seconds = trial.count(1_000, least=100), max(5.0 * trial.scale, 2.0)
+    root, clock, began, times = trial.directory / "store", time.perf_counter_ns, [0], []
+    message = reput.Message("orders", bytes(_BODY), queue_id=0)
+    with open_store(root) as store:
+        store.put(message)
+        store.wait_dispatched()
+        with reput.open(root, "r") as reader, FileWatch(root) as watch:
+            watch.add("orders", "consumequeue", "orders", "0")
+            looks = 0
+
+            def read() -> None:
+                nonlocal looks
+                for at in range(1, count + 2):
+                    while not reader.read("orders", 0, at, 1):
+                        looks += 1
+                        watch.wait(watch.interval)
+                    times.append(clock() - began[0])
+
+            reading = threading.Thread(target=read)
+            reading.start()
+            with trial.timed("reput, until a reader beside has it", count) as measured:
+                for _ in range(count):
+                    time.sleep(_PAUSE)
+                    began[0] = clock()
+                    store.put(message)
+            store.flush()
+            time.sleep(0.5)
+            with trial.timed("reput, a reader beside waits", 1, unit="waits") as waiting:
+                time.sleep(seconds)
+            store.put(message)
+            reading.join()
+    measured.latencies = Latencies.of("put until a reader has it", times[:count])
+    measured.facts["looks"] = str(looks)
+    waiting.facts["processor"] = f"{waiting.cpu_seconds / waiting.seconds:.3%} of a core"
 
 
 def idle(trial: Trial) -> None:
