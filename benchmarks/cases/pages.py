@@ -59,6 +59,7 @@ def _run(trial: Trial, *, fill: Any, full: int, size: str) -> None:
             "topics": "/topics",
             "message by key": f"/messages?key={key}",
         }
+        server.get("/static/icon.svg")  # waits until the process has begun
         for label, address in pages.items():
             with trial.timed(f"{label}, {size}", 1, unit="requests") as measured:
                 text = server.get(address)

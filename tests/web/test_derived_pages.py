@@ -251,3 +251,21 @@ def test_only_bytes_of_the_stores_own_files_are_shown(tmp_path, file, status):
 
     assert answer.status_code == status
     assert "hidden words" not in answer.text
+
+
+def test_a_chart_that_is_not_complete_is_counted_by_the_next_request(tmp_path):
+    with reput.open(tmp_path) as store:
+        store.put_many([reput.Message(f"t{n}", b"x", 0) for n in range(30)])
+        store.wait_dispatched()
+    with pages(tmp_path, request_seconds=1e-9) as client:
+        document = client.get("/overview.json").json()
+        page = Elements(client.get("/overview").text)
+    with pages(tmp_path) as client:
+        whole = Elements(client.get("/overview?count=1").text)
+
+    assert document["activity"]["is_partial"]
+    assert sum(document["activity"]["counts"]) < 30
+    loads = [found["hx-get"] for _, found in page.tags if found.get("id") == "activity"]
+    assert loads == ["/overview?count=1"]
+    assert "/overview?count=1" in page.links()
+    assert "/overview?count=1" not in whole.links()

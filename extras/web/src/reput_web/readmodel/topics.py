@@ -160,20 +160,26 @@ def activity_of(
             break
         name = str(queue.queue_id) if by_queue else queue.topic
         totals = parts.setdefault(name, [0] * count)
-        for column, found in enumerate(_counts(store, queue, start, step, count)):
+        for column, found in enumerate(_counts(store, queue, start, step, count, budget)):
             totals[column] += found
+        is_partial = is_partial or budget.is_spent
     names = sorted(parts, key=lambda name: (-sum(parts[name]), name))[:_SERIES]
     return Activity(
         start=start,
         step=step,
-        counts=tuple(map(sum, zip(*parts.values(), strict=True))),
+        counts=tuple(map(sum, zip(*parts.values(), strict=True))) or (0,) * count,
         series=tuple((name, tuple(parts[name])) for name in names),
         is_partial=is_partial,
     )
 
 
-def _counts(store: Store, queue: QueueInfo, start: int, step: int, count: int) -> list[int]:
-    """Return the messages of a queue in each column; one search for each edge that needs one."""
+def _counts(
+    store: Store, queue: QueueInfo, start: int, step: int, count: int, budget: WorkBudget
+) -> list[int]:
+    """Return the messages of a queue in each column; one search for each edge that needs one.
+
+    When the budget is spent, messages of several columns are counted in the first of them.
+    """
     edges: dict[int, int] = {}
 
     def edge(column: int) -> int:
@@ -187,7 +193,7 @@ def _counts(store: Store, queue: QueueInfo, start: int, step: int, count: int) -
     while waiting:
         low, high = waiting.pop()
         found = max(edge(high) - edge(low), 0)
-        if found and high - low > 1:
+        if found and high - low > 1 and not budget.is_spent:
             middle = (low + high) // 2
             waiting += [(low, middle), (middle, high)]
         elif found:

@@ -36,6 +36,16 @@ class WorkBudget:
             self.stopped.is_set() or self.read_count >= self.byte_count or self.clock() >= self._end
         )
 
+    def part(self, share: float) -> WorkBudget:
+        """Return a budget for a part of the work, which ends with this one at the latest.
+
+        Args:
+            share: of the time of the whole request, between 0 and 1.
+        """
+        left = max(self._end - self.clock(), 0.0)
+        seconds = min(left, share * self.seconds)
+        return WorkBudget(seconds, self.byte_count, self.clock, self.stopped)
+
     def spend(self, byte_count: int) -> None:
         """Count bytes that were read."""
         self.read_count += byte_count

@@ -14,6 +14,8 @@ CHINESE_DERIVED: Final[dict[str, str]] = {
     "earlier": "更早",
     "later": "更晚",
     "whole time": "全部时间",
+    "The messages are not counted yet.": "消息还没有统计。",
+    "Count all": "全部统计",
     # topics
     "compacted": "压实",
     "Keys and versions": "Key 和版本",

@@ -66,9 +66,18 @@ class Page:
 
 def _overview(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     since, until = given.time("since"), given.time("until")
-    found = overview.overview_of(opened, budget, since=since, until=until)
+    counts_all = given.flag("count")
+    found = overview.overview_of(opened, budget, since=since, until=until, counts_all=counts_all)
     is_part = since is not None or until is not None
-    values = {"overview": found, "chart": time_chart(found.activity, "/overview", is_part=is_part)}
+    all_counted = None
+    if found.activity is not None and found.activity.is_partial and not counts_all:
+        times = {name: given.text(name) for name in ("since", "until")}
+        all_counted = url("/overview", **times, count=True)
+    values = {
+        "overview": found,
+        "chart": time_chart(found.activity, "/overview", is_part=is_part),
+        "all_counted": all_counted,
+    }
     return Shown(values, overview.document_of(found))
 
 

@@ -75,7 +75,7 @@ def time_chart(
             for start in starts
         ],
     )
-    if not svg and not is_part:
+    if not (svg or is_part or activity.is_partial):
         return None
     left, width = column_places(count)
     span = count * step

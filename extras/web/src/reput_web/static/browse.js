@@ -151,4 +151,7 @@ function prepareBrush() {
   form.addEventListener("change", show);
   chart.classList.add("draws");
 }
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.target.id === "activity") prepareBrush();
+});
 prepareBrush();
