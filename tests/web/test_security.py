@@ -92,6 +92,9 @@ def test_hostile_names_properties_and_bodies_do_nothing(attacked, number):
         ("/topic", {"name": topic}),
         ("/group", {"name": topic}),
         ("/topics", {"q": topic[:200]}),
+        ("/compaction", {"topic": topic, "key": topic}),
+        ("/transactions", {"group": topic}),
+        ("/bytes", {"file": topic}),
     ):
         assert_harmless(client.get(path, params=params), shell)
     whole = client.get("/body", params={"at": offset})
