@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES", "with_live_figures"]
 
+_LIVE: Final = frozenset({"group", "groups", "overview"})
+"""Values of the pages that show live figures."""
 _NO_SERVER: Final = "No process that serves or follows the store runs these pages."
 _NO_ANSWER: Final = "The process that serves the store does not answer. Try again."
 
@@ -48,6 +50,8 @@ def _answer(request: Request, budget: WorkBudget) -> Response:
 
 def with_live_figures(request: Request, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a page, with what the process that writes the store knows better."""
+    if not _LIVE.intersection(values):
+        return values
     live: KeptFigures | None = request.app.state.live
     found = None if live is None else live.figures()
     if found is None:
