@@ -192,7 +192,7 @@ class PopService:
             found = [each for each in found if each[0] == chosen or each[0][0] == retry]
         topic = port.topics.get(request.topic)
         if topic is not None and topic.is_prioritized and not group.is_ordered:
-            # The queue is the priority. New messages come before those that come again.
+            # The queue is the priority. New messages come before repeated messages.
             return sorted(found, key=lambda each: (each[0][0] != request.topic, -each[0][1]))
         at = group.turn % len(found) if found else 0
         return found[at:] + found[:at]
