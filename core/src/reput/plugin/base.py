@@ -39,7 +39,9 @@ class Plugin:
     config_type: ClassVar[type] = NoConfig
     """Frozen, keyword-only attrs class of the plugin's options. Its class attribute
     ``removed_options``, if it has one, maps names of former options to the reason why they are
-    ignored: a store that recorded one is opened, with a warning."""
+    ignored: a store that recorded one is opened, with a warning. Its class attribute
+    ``small_sizes``, if it has one, maps options to their values in new stores whose files are small
+    (the argument ``sizes`` of `reput.open`)."""
     runs_after: ClassVar[frozenset[str]] = frozenset()
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
