@@ -88,7 +88,10 @@ def test_a_dead_letter_goes_to_its_group_again_and_stays(root):
     before = groups_in(root)["billing"]
 
     with pages(root, can_write=True) as client:
-        done(client, "resend", at=str(letter_of(client)), group="billing")
+        at = letter_of(client)
+        page = client.get("/group?name=billing").text
+        assert f"/action/resend?at={at}&amp;group=billing" in page
+        done(client, "resend", at=str(at), group="billing")
 
     after = groups_in(root)["billing"]
     assert after.retry_lag == before.retry_lag + 1
