@@ -32,6 +32,7 @@ SOURCES = sorted(
 SYSTEM = ROOT / "core/src/reput/files/system"
 FILE_MODULES = {
     *(SYSTEM / name for name in ("disk.py", "filelock.py", "storeroot.py", "directorytree.py")),
+    SYSTEM / "filewatch.py",  # pipes and reports of the system, no file of a store
     ROOT / "plugins/integrity/src/reput_integrity/scrub/cacheneutraldisk.py",
 }
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}

@@ -34,6 +34,7 @@ CALLS = {
     "resume": [("index",)],
     "dead-letters": [("index",)],
     "losses": [()],
+    "fill": [(), ("--json",)],
     "clean": [("--max-bytes", "1GB"), ("--max-bytes", "1GB", "--dry-run")],
     "compact": [(), ("orders",), ("--json",)],
     "consume": [("g", "orders"), ("g", "orders", "--json")],
@@ -253,7 +254,7 @@ def test_what_changes_nothing_needs_no_permission_to_write(
 
 # --------------------------------------------------------------------------- another writer
 
-ALONE = {"put", "rebuild", "compact", "consume", "reset-offset", "promote", "repair"}
+ALONE = {"fill", "put", "rebuild", "compact", "consume", "reset-offset", "promote", "repair"}
 """Commands that need the store for themselves."""
 
 

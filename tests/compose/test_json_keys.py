@@ -288,6 +288,7 @@ CASES = {
         "": lines(run("dlq", "ls", store, "billing", "--json"))
     },
     "dlq resend": words("dlq", "resend", "{store}", "billing", "--all", "--yes"),
+    "fill": words("fill", "{store}"),
     "export": words("export", "{store}", "{tmp}/files"),
     "get": get,
     "grep": grep,

@@ -94,7 +94,7 @@ def test_all_plugins_work_with_few_descriptors(tmp_path, limit):
 @pytest.mark.parametrize("mib", [1, 30, 300])
 def test_an_opening_without_memory_is_an_error_and_no_damage(tmp_path, mib):
     plugins = ["consumequeue", "index"]
-    with reput.open(tmp_path / "store", plugins=plugins) as store:  # log files of 1 GiB
+    with reput.open(tmp_path / "store", plugins=plugins, sizes="rocketmq") as store:  # 1 GiB
         for number in range(20):
             store.put(reput.Message("t", b"%d" % number))
 

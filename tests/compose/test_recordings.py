@@ -53,7 +53,7 @@ RECORDINGS = {
 }
 """By name and width of the terminal."""
 VARIABLE = re.compile(
-    r"^  (time     |derived  | *engine ).*\n|(?<=idle )( +\d+  -).*$|(?<=_timestamp  )\d.*",
+    r"^  (time     |derived  | *engine |spark  ).*\n|(?<=idle )( +\d+  -).*$|(?<=_timestamp  )\d.*",
     re.MULTILINE,
 )
 

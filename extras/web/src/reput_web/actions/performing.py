@@ -92,7 +92,7 @@ class OpeningPerformer:
         with _as_command(self.follow_links):
             if isinstance(action, PluginAction):
                 # The process that writes the store, if there is one, does it.
-                from reput_tools.cli.plugins.statechange import change_plugin
+                from reput_tools.cli.kit import change_plugin
 
                 name = action.values["plugin"]
                 change_plugin(self.root, name, action.request, _PLUGIN_SECONDS)

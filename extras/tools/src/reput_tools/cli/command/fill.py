@@ -35,12 +35,10 @@ def fill(path: str, as_json: bool) -> None:
     from reput.log import LOG_SECTION
     from reput_tools.cli.kit.brokerconf import settings_of
     from reput_tools.cli.kit.output import print_json
-    from reput_tools.cli.kit.storeopening import open_to_read, open_to_write
+    from reput_tools.cli.kit.storeopening import open_to_write
 
-    with open_to_read(path, plugins=()) as reader:
-        grew = reader.config.grows
     with open_to_write(path, config={LOG_SECTION: {"grows": False}}) as store:
-        root, settings = store.root, settings_of(store)
+        grew, root, settings = store.log.files.fills, store.root, settings_of(store)
     if as_json:
         print_json({"path": root, "is_changed": grew, "settings": settings})
         return

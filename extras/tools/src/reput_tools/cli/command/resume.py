@@ -34,7 +34,7 @@ def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     """
     from reput.storefiles import RESUME
     from reput_tools.cli.kit.output import print_json
-    from reput_tools.cli.plugins.statechange import change_plugin
+    from reput_tools.cli.kit.statechange import change_plugin
 
     answer = change_plugin(path, plugin, RESUME, timeout)
     if as_json:

@@ -37,7 +37,7 @@ def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     """
     from reput.storefiles import SUSPEND
     from reput_tools.cli.kit.output import print_json
-    from reput_tools.cli.plugins.statechange import change_plugin
+    from reput_tools.cli.kit.statechange import change_plugin
 
     answer = change_plugin(path, plugin, SUSPEND, timeout)
     if as_json:

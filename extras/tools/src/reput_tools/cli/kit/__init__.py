@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.queryrows import rows_options as rows_options
     from reput_tools.cli.kit.rebuildresult import print_built as print_built
     from reput_tools.cli.kit.rebuildresult import print_rebuilt as print_rebuilt
+    from reput_tools.cli.kit.statechange import change_plugin as change_plugin
     from reput_tools.cli.kit.storeopening import follows_links as follows_links
     from reput_tools.cli.kit.storeopening import is_written as is_written
     from reput_tools.cli.kit.storeopening import open_to_read as open_to_read
@@ -72,6 +73,7 @@ _EXPORTS = {
     "ProgressBar": "progressbar",
     "STORE_KEYS": "jsonkeys",
     "below": "jsonkeys",
+    "change_plugin": "statechange",
     "check_store": "storeplugins",
     "check_used": "storeplugins",
     "confirm": "confirmation",

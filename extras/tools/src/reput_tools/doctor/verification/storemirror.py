@@ -121,7 +121,8 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
         if size != common and not (path in growing and (size < common or not common))
     }
     is_sure = not (others and others[0][1] == count)
-    strays, holes = _out_of_order(sizes, common) if name in _IN_RUNS and is_sure else ([], [])
+    runs = bool(common) and name in _IN_RUNS and is_sure
+    strays, holes = _out_of_order(sizes, common) if runs else ([], [])
     if not (odd or strays or holes) or not is_sure:
         # All alike, or nothing says which size is the right one.
         os.symlink(source, os.path.join(root, name))
