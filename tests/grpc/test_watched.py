@@ -26,7 +26,6 @@ def test_calls_and_messages_that_are_out_are_counted():
 
             host, port = broker._running.metrics
             text = read(f"http://{host}:{port}/metrics")
-            page = read(f"http://{host}:{port}/")
 
     assert "reput_server_call_clients 1.0" in text
     assert "reput_server_call_streams 1.0" in text
@@ -40,9 +39,6 @@ def test_calls_and_messages_that_are_out_are_counted():
         assert f'reput_server_calls_total{{call="{call}",code="{code}"}} 1.0' in text
     assert 'reput_server_group_out_messages{group="billing"} 2.0' in text
     assert 'reput_server_group_out_seconds{group="billing"}' in text
-    assert "2, the first for" in page
-    assert "1 clients with 1 streams" in page
-    assert "40013" in page
 
 
 def read(address):

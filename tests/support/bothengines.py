@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from types import CodeType
 from unittest import mock
 
 import numpy as np
@@ -27,7 +28,7 @@ NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "a", "TAG", "XTAGS", "值", "", "TAGS\x01x"
 def is_kernel(value):
     """Whether another engine may run in the place of a function."""
     code = getattr(value, "__code__", None)
-    is_from_there = code is not None and code.co_filename == reput.engine.__file__
+    is_from_there = isinstance(code, CodeType) and code.co_filename == reput.engine.__file__
     return is_from_there and hasattr(value, "__wrapped__")
 
 

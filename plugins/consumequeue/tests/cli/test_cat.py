@@ -116,7 +116,7 @@ def follow(run, monkeypatch):
         left = iter(arriving)
         with reput.open(path) as writer:
 
-            def wait() -> bool:
+            def wait(self) -> bool:
                 message = next(left, None)
                 if message is None:
                     raise KeyboardInterrupt
@@ -124,7 +124,7 @@ def follow(run, monkeypatch):
                 assert writer.wait_dispatched(timeout=30)
                 return True
 
-            monkeypatch.setattr(cat, "_wait", wait)
+            monkeypatch.setattr(cat._Waiting, "wait", wait)
             monkeypatch.setattr(queuereader, "_LOOKS_FOR_QUEUES", 1)
             return run("cat", path, "orders", "--follow", *options)
 

@@ -67,7 +67,7 @@ def test_what_arrives_is_left_out_too(run, tmp_path, monkeypatch):
         store.flush()
         later = iter([("no", "2"), ("second", "1")])
 
-        def put_one_more():
+        def put_one_more(self):
             body, amount = next(later, (None, None))
             if body is None:
                 return False
@@ -76,7 +76,7 @@ def test_what_arrives_is_left_out_too(run, tmp_path, monkeypatch):
             store.flush()
             return True
 
-        monkeypatch.setattr(cat, "_wait", put_one_more)
+        monkeypatch.setattr(cat._Waiting, "wait", put_one_more)
         outcome = run(
             *("cat", tmp_path, "orders", "--follow", "--where", "amount = 1", "--format", "%s")
         )

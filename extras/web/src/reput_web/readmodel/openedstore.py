@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -24,6 +24,17 @@ __all__ = ["OpenedStore"]
 _ALSO: Final = ("consumequeue", "consumer", "filter", "index")
 """Plugins that read RocketMQ's files, which a store may hold without naming the plugin."""
 _QUEUES_S: Final = 1.0
+_MANY: Final = 1_000
+"""Looking at more queues than these takes long."""
+
+
+class _Queues(NamedTuple):
+    """All queues at one time."""
+
+    found: list[QueueInfo]
+    looked_at: float
+    end_offset: int
+    """End of the log at that time."""
 
 
 @attrs.define(eq=False)
@@ -37,7 +48,7 @@ class OpenedStore:
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _store: Store | None = None
-    _queues: tuple[float, list[QueueInfo]] | None = None
+    _queues: _Queues | None = None
     _beside: dict[tuple[str, ...], OpenedStore] = attrs.field(factory=dict)
 
     @property
@@ -70,16 +81,20 @@ class OpenedStore:
         return inspect_store(self.root, follow_links=self.follow_links)
 
     def queues(self) -> list[QueueInfo]:
-        """Return all queues, as they were at most a second ago; none without a reader."""
-        now = self.clock()
+        """Return all queues; none without a reader.
+
+        They are as they were at most a second ago, if they are many or no message came since.
+        """
+        now, end_offset = self.clock(), self.store.log.max_physical_offset
         kept = self._queues
-        if kept is not None and now - kept[0] < _QUEUES_S:
-            return kept[1]
+        if kept is not None and now - kept.looked_at < _QUEUES_S:
+            if len(kept.found) > _MANY or kept.end_offset == end_offset:
+                return kept.found
         try:
             found = self.store.queues()
         except (NoReaderError, PluginError, CorruptFileError):
             found = []
-        self._queues = now, found
+        self._queues = _Queues(found, now, end_offset)
         return found
 
     def topic_queues(self, topic: str) -> list[QueueInfo]:
