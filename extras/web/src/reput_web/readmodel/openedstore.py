@@ -36,6 +36,11 @@ class _Queues(NamedTuple):
     end_offset: int
     """End of the log at that time."""
 
+    def holds(self, now: float, end_offset: int) -> bool:
+        """Whether they may be shown, although the log may have more messages."""
+        is_new = now - self.looked_at < _QUEUES_S
+        return is_new and (len(self.found) > _MANY or self.end_offset == end_offset)
+
 
 @attrs.define(eq=False)
 class OpenedStore:
@@ -87,9 +92,8 @@ class OpenedStore:
         """
         now, end_offset = self.clock(), self.store.log.max_physical_offset
         kept = self._queues
-        if kept is not None and now - kept.looked_at < _QUEUES_S:
-            if len(kept.found) > _MANY or kept.end_offset == end_offset:
-                return kept.found
+        if kept is not None and kept.holds(now, end_offset):
+            return kept.found
         try:
             found = self.store.queues()
         except (NoReaderError, PluginError, CorruptFileError):
