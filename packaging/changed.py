@@ -3,9 +3,10 @@
     python packaging/changed.py            # their names, separated by commas
     python packaging/changed.py --explain  # each environment, and the first file that asks for it
 
-Spark, Rust, the prose and the site take long, and few commits change what they read. The last day
-is the one before the commit that is tested, so that a rerun decides the same. If git cannot tell
-what changed (no repository, a shallow clone, a commit without parents), all of them are named.
+Spark, Rust, the prose, the site and the browser take long, and few commits change what they read.
+The last day is the one before the commit that is tested, so that a rerun decides the same. If git
+cannot tell what changed (no repository, a shallow clone, a commit without parents), all of them are
+named.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "spark-short-native": (*DECODERS, "native/*"),
     "rust": ("native/*",),
     "prose": (".vale*", "*.md", "*/src/*.py"),
+    "browser": (
+        "extras/web/*",
+        "tests/web/*",
+        "tests/support/browsing.py",
+        "tests/support/webpages.py",
+    ),
     "site": ("*.md", "docs/*", "*/src/*/__init__.py", "core/src/reput/plugin/*"),
 }
 
