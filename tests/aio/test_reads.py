@@ -217,6 +217,21 @@ def test_no_more_messages_are_open_than_may_be_at_once(tmp_path):
     assert seen == [b"%d" % number for number in range(10)]
 
 
+def test_a_plain_function_may_handle_messages(tmp_path):
+    async def main(store):
+        await put(store, b"1", b"2")
+        seen = []
+        consumer = store.consume("g", "orders", start="earliest", until="end", concurrency=2)
+        assert await consumer.run(lambda message: seen.append(message.body)) == 2
+        with pytest.raises(TypeError, match="wait: seconds"):
+            await store.read("orders", 0, 0, wait="1")
+        return seen
+
+    assert sorted(run(main, tmp_path)) == [b"1", b"2"]
+    with pytest.raises(AttributeError, match=r"await reput\.aio\.open"):
+        reput.aio.open(tmp_path).put(Message("orders", b"x"))
+
+
 def test_run_handles_several_messages_at_once_and_failures_come_again(tmp_path):
     async def main(store):
         await put(store, *(b"%d" % number for number in range(8)))

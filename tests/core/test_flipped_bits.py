@@ -49,10 +49,8 @@ def test_a_flipped_bit_of_the_log_costs_its_own_record_at_most(tmp_path, killed,
 
     for name in logs:
         base = int(os.path.basename(name))
-        for bit, data in store.flips(name):
+        for bit, data in store.flips(name, _is_worth_it):
             at = base + bit // 8
-            if not _is_worth_it(store.files[name], bit // 8):
-                continue
             store.damaged(name, data)
             own = _inside(store, at)
             for mode in _modes_of(at):

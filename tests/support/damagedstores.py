@@ -89,10 +89,10 @@ class SmallStore:
         """Bring the store back as it was, but for the file ``name``."""
         place({**self.files, name: data}, self.root)
 
-    def flips(self, name):
-        """``(bit number, bytes of the file)``: a bit of a part of all bytes."""
+    def flips(self, name, is_wanted=lambda data, at: True):
+        """``(bit number, bytes of the file)``: a bit of a part of all bytes that are wanted."""
         whole = self.files[name]
-        for at in part(range(len(whole))):
+        for at in part([at for at in range(len(whole)) if is_wanted(whole, at)]):
             for bit in range(8) if SOAK else (at * 5 % 8,):
                 data = bytearray(whole)
                 data[at] ^= 1 << bit

@@ -97,6 +97,8 @@ class AsyncReads(StoreCalls):
         """
         state = self._state()
         given = max_count, max_bytes, filter
+        if isinstance(wait, bool) or not isinstance(wait, int | float):
+            raise TypeError(f"wait: seconds expected, found {wait!r}")
         limit = time.monotonic() + wait
         is_reported = True
         while True:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -216,8 +217,11 @@ class AsyncConsumer:
 
     # ------------------------------------------------------------------ handlers
 
-    async def run(self, handler: Callable[[AsyncMessage], Awaitable[object]]) -> int:
-        """Call a coroutine function with each message, several at once, until the end.
+    async def run(self, handler: Callable[[AsyncMessage], object]) -> int:
+        """Call a function with each message, several at once, until the end.
+
+        What it returns is awaited if it can be. A function that is not ``async`` runs on the loop,
+        so it must not wait.
 
         A message is consumed when it returns, with anything but ``False`` or a
         `reput_consumer.Retry`. Otherwise, or if it raises, the message comes again, as for
@@ -254,12 +258,23 @@ class AsyncConsumer:
                 await self.close()
 
     async def _handle(
-        self, handler: Callable[[AsyncMessage], Awaitable[object]], message: AsyncMessage
+        self, handler: Callable[[AsyncMessage], object], message: AsyncMessage
     ) -> None:
         try:
-            returned = await handler(message)
+            returned = handler(message)
+            if inspect.isawaitable(returned):
+                returned = await returned
         except Exception as error:  # it may raise anything: its message comes again
-            logger.warning("handler failed, its message comes again: %r", error, exc_info=error)
+            logger.warning(
+                "handler failed, its message comes again group=%s topic=%s queue_id=%d "
+                "queue_offset=%d: %r",
+                self._consumer.group,
+                message.topic,
+                message.queue_id,
+                message.queue_offset,
+                error,
+                exc_info=error,
+            )
             returned = False
         try:
             level = 0 if returned is False else getattr(returned, "level", None)

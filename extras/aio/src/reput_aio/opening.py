@@ -65,6 +65,12 @@ class Opening:
         self._config = config
         self._store: AsyncStore | None = None
 
+    if not TYPE_CHECKING:  # a type checker knows that it has no such method
+
+        def __getattr__(self, name: str) -> object:
+            text = "await reput.aio.open(…), or write `async with reput.aio.open(…) as store`"
+            raise AttributeError(f"the store is not open yet, so it has no {name!r}: {text}")
+
     def __await__(self) -> Generator[Any, None, AsyncStore]:
         return self._open().__await__()
 

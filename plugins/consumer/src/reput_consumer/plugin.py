@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 
 import reput
-from reput.errors import ReputError, ServiceNotAvailableError
+from reput.errors import ReputError, ServiceNotAvailableError, StoreClosedError
 from reput.plugin import PutInterest
 from reput_consumer.backend.offsetcorrection import clamp_offsets
 from reput_consumer.config import ConsumerConfig
@@ -523,6 +523,8 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     @property
     def _of_files(self) -> PluginFiles:
+        if self._files is None and self._context is not None:
+            raise StoreClosedError(self._context.root)
         if self._files is None:
             raise ServiceNotAvailableError("store", None, None, "it is not open")
         return self._files

@@ -33,7 +33,15 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 def paths_of(path: Paths) -> tuple[str, ...]:
-    """Return the paths as texts; URIs stay as they are."""
+    """Return the paths as texts; URIs stay as they are.
+
+    Raises:
+        TypeError: ``path`` is neither a path nor several.
+    """
+    found: object = path
+    if not isinstance(found, str | os.PathLike | Iterable):
+        text = f"path: a store's directory expected, found {found!r}"
+        raise TypeError(f"{text}; of an open store it is store.root")
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     return tuple(os.fspath(each) for each in given)
 

@@ -126,12 +126,12 @@ class _Server(ThreadingHTTPServer):
 
     def _end(self, until: float) -> None:
         with self._turn:
-            for each, deadline in self._open.items():
-                if deadline <= until:
-                    try:
-                        each.shutdown(socket.SHUT_RDWR)
-                    except OSError:
-                        pass  # its peer has left
+            for each in [each for each, deadline in self._open.items() if deadline <= until]:
+                del self._open[each]  # another one may come in its place
+                try:
+                    each.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # its peer has left
 
     def stop(self) -> None:
         """End all connections."""
