@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["ExternalLogEnd", "LogEnd", "Tail", "Writer"]
 
 _DAMAGE_SIZE: Final = 65_536
+_WINDOW_SIZE: Final = 256 << 10
+"""Bytes that are read at a time: a reader that is up to date finds few new ones, and zeros."""
 _QUIET_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -56,7 +58,9 @@ class _Log(Protocol):
     files: MappedFileQueue
     keeps_records_after_damage: bool
 
-    def window_reader(self, *, check_crc: bool = False) -> BatchReader: ...
+    def window_reader(
+        self, *, check_crc: bool = False, window_size: int | None = None
+    ) -> BatchReader: ...
 
     def finder(self) -> NextRecordFinder: ...
 
@@ -95,7 +99,7 @@ class ExternalLogEnd:
         if not self._anything_at(end) or (end == self._damage_at and self._is_damage()):
             return
         with self._lock:
-            reader = self._log.window_reader(check_crc=True)
+            reader = self._log.window_reader(check_crc=True, window_size=_WINDOW_SIZE)
             stop = self._log.files.visible_end
             walk = LogWalk(reader, self.end_offset, self, stop, follows=True)
             last = -1  # where the last record begins, unless something that follows proves it whole

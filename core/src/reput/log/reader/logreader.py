@@ -281,12 +281,17 @@ class LogReader:
                 yield batch
 
     def window_reader(
-        self, *, check_crc: bool = False, check_record_crc: bool = False
+        self,
+        *,
+        check_crc: bool = False,
+        check_record_crc: bool = False,
+        window_size: int | None = None,
     ) -> BatchReader:
-        """Return a reader of decoded windows, for one thread."""
+        """Return a reader of decoded windows, for one thread; the size is usually the log's."""
         decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
         checked = self.checked if check_record_crc else None
-        return BatchReader(self.files, decoder, self._window_size, checked)
+        size = self._window_size if window_size is None else min(window_size, self._window_size)
+        return BatchReader(self.files, decoder, size, checked)
 
     # ------------------------------------------------------------------ damage
 
