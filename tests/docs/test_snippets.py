@@ -9,6 +9,8 @@ import io
 import os
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -128,6 +130,27 @@ def test_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypat
     # What the page leaves open is reported here, and not in whichever test the collector runs next.
     names.clear()
     gc.collect()
+
+
+TESTING = [
+    page
+    for page in WITH_PYTHON
+    for block in blocks_of(page)
+    if block.kind == "python" and re.match(r"test_\w+\.py$", block.name or "")
+]
+
+
+@pytest.mark.parametrize("page", TESTING)
+def test_the_tests_on_a_page_pass(page, tmp_path):
+    named = [block for block in blocks_of(page) if (block.name or "").startswith("test_")]
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
+    for block in named:
+        (tmp_path / block.name).write_text(block.text, encoding="utf-8")
+
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # --------------------------------------------------------------------------- consoles
