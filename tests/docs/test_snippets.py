@@ -207,6 +207,18 @@ def _has_below(found, context, name):
 _OF_OTHERS = {"audit", "spark"}
 
 
+def test_the_service_of_production_listens_on_one_address_for_each_option():
+    (line,) = re.findall(r"^ExecStart=\S+/reput serve (.*)$", text_of("docs/production.md"), re.M)
+    serve = ReputGroup("reput").get_command(click.Context(ReputGroup("reput")), "serve").load()
+    given = serve.make_parser(click.Context(serve)).parse_args(shlex.split(line))[0]
+    defaults = {each.name: each.default for each in serve.params if isinstance(each.default, str)}
+
+    found = [each for each in (defaults | given).values() if re.fullmatch(r"[^/]+:\d+", str(each))]
+
+    assert len(found) == len(set(found)) > 2
+    assert given["namesrv"].split(":")[0] == given["listen"].split(":")[0]
+
+
 def test_the_commands_of_consuming_print_what_it_says(tmp_path, monkeypatch):
     page = "docs/consuming.md"
     monkeypatch.chdir(tmp_path)

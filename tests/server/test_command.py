@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -223,8 +224,6 @@ def test_a_store_that_does_not_use_groups_does_not_later(tmp_path):
 
 
 def test_a_server_that_cannot_start_leaves_the_plugins_of_a_store_as_they_were(tmp_path):
-    import socket
-
     reput.open(tmp_path, plugins={"consumequeue"}, config=SMALL).close()
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -232,9 +231,22 @@ def test_a_server_that_cannot_start_leaves_the_plugins_of_a_store_as_they_were(t
         done = run(tmp_path, "--listen", address, "--namesrv", "none")
 
     assert done.returncode == 5
-    assert "choose other addresses with --listen" in done.stderr
+    assert f"{address} cannot be listened on: Address already in use" in done.stderr
+    assert "choose another address with --listen\n" in done.stderr
     with reput.open(tmp_path) as store:
         assert set(store.plugin_objects) == {"consumequeue"}
+
+
+@pytest.mark.parametrize("option", ["--metrics", "--web"])
+def test_two_options_with_one_address_are_both_named(tmp_path, option):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = "{}:{}".format(*free.getsockname())
+
+    done = run(tmp_path, "--listen", "127.0.0.1:0", "--namesrv", address, option, address)
+
+    assert done.returncode == 5
+    assert f"{address} cannot be listened on: Address already in use" in done.stderr
+    assert f"--namesrv and {option} name the same address" in done.stderr
 
 
 def test_a_store_that_another_process_writes_is_followed(tmp_path):

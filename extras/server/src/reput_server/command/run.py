@@ -23,7 +23,6 @@ __all__ = ["run"]
 
 _TURN_SECONDS: Final = 0.0005
 """After how long a thread that computes lets the event loop go on, s; 5 ms by default."""
-_ADVICE = "choose other addresses with --listen, --namesrv, --grpc, --replicas, --metrics and --web"
 
 
 def run(
@@ -56,7 +55,7 @@ def run(
     try:
         ports = Ports.take(config)
     except OSError as error:
-        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
+        raise Failure(_unavailable(error, config), ExitCode.UNAVAILABLE) from None
     passed_over = sorted(set(given) - {"server"})
     if read_only and passed_over:
         warn(f"[{passed_over[0]}] is for who writes the store; --read-only passes it over")
@@ -68,6 +67,27 @@ def run(
         opened(path, read_only=read_only, config=options) as store,
     ):
         _serve_on(store, config, ports, ending, read_only=read_only, as_json=as_json)
+
+
+def _unavailable(error: OSError, config: ServerConfig) -> str:
+    """Return why an address cannot be had, and which options name it."""
+    text = str(error.strerror or error)
+    addresses = {
+        "--listen": config.listen,
+        "--namesrv": config.name_server,
+        "--grpc": config.grpc,
+        "--replicas": config.replicas,
+        "--metrics": config.metrics,
+        "--web": None if config.web is None else config.web.address,
+    }
+    own = [
+        option
+        for option, address in addresses.items()
+        if address and text.startswith((f"{address[0]}:{address[1]} ", f"{address[0]} "))
+    ]
+    if len(own) > 1:
+        return f"{text}; {' and '.join(own)} name the same address: choose another one for each"
+    return f"{text}; choose another address with {own[0] if own else ', '.join(addresses)}"
 
 
 @contextlib.contextmanager
@@ -120,7 +140,7 @@ async def _serve(server: Server, ending: GracefulStop, *, as_json: bool) -> None
     try:
         await server.start()
     except OSError as error:
-        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
+        raise Failure(_unavailable(error, server.config), ExitCode.UNAVAILABLE) from None
     try:
         show(server, as_json=as_json)
         await stops.wait()

@@ -104,7 +104,12 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Listen; the standard library also asks for the host's name, which may take long."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
+        try:
+            self.socket.bind(self.server_address)
+        except OSError as error:
+            host, port = self.server_address[:2]
+            text = f"{host!s}:{port} cannot be listened on: {error.strerror or error}"
+            raise OSError(error.errno, text) from None
         self.server_address = self.socket.getsockname()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

@@ -116,7 +116,11 @@ class PagesProcess:
         if given["tls_cert"] is not None:
             check_certificate(given["tls_cert"], given["tls_key"])
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
+        try:
+            listening = socket.create_server((host, port), family=family)
+        except OSError as error:
+            text = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+            raise OSError(error.errno, text) from None
         options = {
             "hosts": sorted(hosts_of(host, tuple(given["names"]))),
             "any_address": is_any(host),
