@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,8 @@ def test_a_new_plugin_is_the_example_under_another_name():
 
     files = [path for path in COUNTER.rglob("*") if path.is_file() and "cache" not in str(path)]
     assert {path.relative_to(COUNTER).as_posix() for path in files} == made.keys()
+    (extras,) = re.findall("with the extras (.+):", made["README.md"])
+    assert set(re.findall("`(.+?)`", extras)) <= set(metadata("reput").get_all("Provides-Extra"))
     for path, text in made.items():
         assert (COUNTER / path).read_text(encoding="utf-8") == text, path
 
@@ -94,6 +97,28 @@ def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(
     assert done.returncode == 0, done.stdout
     assert int(done.stdout.splitlines()[-1].split()[0]) > least, done.stdout
     assert "deselected" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_new_plugin_with_other_columns_passes_the_rules_as_they_are(tmp_path, fresh):
+    python, site = fresh
+    folder = tmp_path / "words"
+    reput_command("plugins", "new", "my_words", "--directory", folder, python=python)
+    plugin = folder / "src" / "reput_my_words" / "plugin.py"
+    source = plugin.read_text()
+    for old, new in [
+        ("schema = .*", "schema = Schema(key={'label': str}, sums=['n'])"),
+        (r"return \{.*?\}", "return {'label': batch.text('TAGS'), 'n': 1}"),
+    ]:
+        source, count = re.subn(old, new, source, count=1, flags=re.S if "?" in old else 0)
+        assert count == 1
+    plugin.write_text(source)
+    install(folder, "my_words", site)
+
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "Contract and trimmed"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(
