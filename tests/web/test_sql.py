@@ -31,6 +31,16 @@ def test_rows_are_shown_drawn_and_downloaded(story):
         assert answer.headers["content-disposition"].startswith("attachment")
 
 
+def test_each_example_of_the_page_has_rows(story):
+    links = [each for each in Elements(story.get("/sql").text).links() if "/sql?q=" in each]
+
+    found = [story.get(each.replace("/sql?", "/sql.json?")) for each in links]
+
+    assert [answer.status_code for answer in found] == [200] * len(links)
+    assert all(answer.json()["rows"] for answer in found)
+    assert len(links) > 2
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

@@ -29,7 +29,7 @@ _PARQUET: Final = "application/vnd.apache.parquet"
 _EXAMPLES: Final = (
     "SELECT topic, count(*) AS messages FROM messages GROUP BY topic ORDER BY 2 DESC",
     "SELECT date_trunc('hour', store_timestamp) AS hour, count(*) FROM messages GROUP BY ALL",
-    "SELECT tags, avg(body_size) FROM messages GROUP BY tags",
+    "SELECT tags, avg(size) FROM messages GROUP BY tags",
     "SELECT * FROM messages ORDER BY physical_offset DESC LIMIT 20",
 )
 
