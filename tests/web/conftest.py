@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from clistores import run
 from webpages import pages, story_store
+
+__all__ = ["run"]
 
 
 @pytest.fixture(scope="module")

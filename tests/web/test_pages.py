@@ -305,6 +305,21 @@ def test_the_doctor_checks_when_asked_and_lists_findings(golden_store):
     assert all(each in page for each in kinds)
 
 
+def test_messages_are_counted_as_in_info_without_lost_ones(golden_store, run, tmp_path):
+    root = tmp_path / "repaired"
+    run("repair", golden_store("crash-bit-flip"), root)
+    facts = run("info", root, "--json").json
+    assert facts["losses"]["message_count"]
+    counts = {each["topic"]: each["message_count"] for each in facts["topics"]}
+
+    with pages(root) as client:
+        for _ in range(2):  # the second time from what is kept
+            overview = client.get("/overview.json").json()
+            assert overview["message_count"] == sum(counts.values())
+            shown = client.get("/topics.json").json()["topics"]
+            assert {each["topic"]: each["message_count"] for each in shown} == counts
+
+
 def test_a_store_that_is_written_meanwhile_shows_what_was_put_since(tmp_path):
     with reput.open(tmp_path) as store:
         store.put(reput.Message("t", b"first"))

@@ -16,6 +16,7 @@ from reput.errors import CorruptFileError, NoReaderError, PluginError
 if TYPE_CHECKING:
     import reput
     from reput import QueueInfo, Store
+    from reput.log import Loss
     from reput_consumer import ConsumerPlugin
     from reput_tools.offline import Traces
 
@@ -42,6 +43,15 @@ class _Queues(NamedTuple):
         return is_new and (len(self.found) > _MANY or self.end_offset == end_offset)
 
 
+class _Lost(NamedTuple):
+    """Messages that queues have and the log has lost."""
+
+    losses: list[Loss]
+    starts: list[tuple[str, int, int]]
+    """Topic, queue id and least queue offset of the queues for which ``counts`` holds."""
+    counts: list[int]
+
+
 @attrs.define(eq=False)
 class OpenedStore:
     """One read-only opening, made at the first request and shared by all; thread-safe."""
@@ -54,6 +64,7 @@ class OpenedStore:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _store: Store | None = None
     _queues: _Queues | None = None
+    _lost: _Lost | None = None
     _beside: dict[tuple[str, ...], OpenedStore] = attrs.field(factory=dict)
 
     @property
@@ -86,7 +97,7 @@ class OpenedStore:
         return inspect_store(self.root, follow_links=self.follow_links)
 
     def queues(self) -> list[QueueInfo]:
-        """Return all queues; none without a reader.
+        """Return all queues, their lost messages not counted; none without a reader.
 
         They are as they were at most a second ago, if they are many or no message came since.
         """
@@ -95,11 +106,44 @@ class OpenedStore:
         if kept is not None and kept.holds(now, end_offset):
             return kept.found
         try:
-            found = self.store.queues()
+            found = self._without_lost(self.store.queues())
         except (NoReaderError, PluginError, CorruptFileError):
             found = []
         self._queues = _Queues(found, now, end_offset)
         return found
+
+    def _without_lost(self, queues: list[QueueInfo]) -> list[QueueInfo]:
+        """Return queues with counts of ``reput info``.
+
+        All units of the queues are read for that, but only again when losses or queues are others.
+        """
+        losses = self.store.losses()
+        if not losses:
+            return queues
+        from reput_tools.cli.messages.topiccensus import CountedQueue, queues_counted
+
+        starts = [(each.topic, each.queue_id, each.min_queue_offset) for each in queues]
+        lost = self._lost
+        if lost is None or (lost.losses, lost.starts) != (losses, starts):
+            counted = queues_counted(self.store, queues)
+            counts = [
+                whole.message_count - each.message_count
+                for whole, each in zip(queues, counted, strict=True)
+            ]
+            self._lost = lost = _Lost(losses, starts, counts)
+        return [
+            CountedQueue(
+                each.topic,
+                each.queue_id,
+                each.min_queue_offset,
+                each.max_queue_offset,
+                each.last_update_timestamp,
+                max(each.message_count - count, 0),
+            )
+            if count
+            else each
+            for each, count in zip(queues, lost.counts, strict=True)
+        ]
 
     def topic_queues(self, topic: str) -> list[QueueInfo]:
         """Return the queues of one topic."""
