@@ -320,6 +320,25 @@ def test_messages_are_counted_as_in_info_without_lost_ones(golden_store, run, tm
             assert {each["topic"]: each["message_count"] for each in shown} == counts
 
 
+def test_the_overview_names_open_transactions_and_overdue_messages(golden_store, run):
+    root = golden_store("../rocketmq-5.5.0/default")
+    report = run("report", root, "--json").json
+    bars = run("schedule", root, "--json").json["histogram"]
+    overdue = sum(each["message_count"] for each in bars if each["start_timestamp"] is None)
+
+    with pages(root) as client:
+        texts = [each["text"] for each in client.get("/overview.json").json()["notices"]]
+        page = Elements(client.get("/overview").text).text
+
+    open_count = report["transactions"]["open_count"]
+    assert open_count > 1
+    assert overdue > 1
+    begins = f"{open_count} transactions are neither committed nor rolled back, the oldest for "
+    assert any(each.startswith(begins) for each in texts)
+    assert f"{overdue} delayed messages are overdue." in texts
+    assert all(each in page for each in texts)
+
+
 def test_a_store_that_is_written_meanwhile_shows_what_was_put_since(tmp_path):
     with reput.open(tmp_path) as store:
         store.put(reput.Message("t", b"first"))

@@ -50,6 +50,11 @@ class Delayed:
     """Messages on the timer wheel."""
     bars: tuple[DueBar, ...]
 
+    @property
+    def overdue_count(self) -> int:
+        """Messages whose time is over."""
+        return sum(each.message_count for each in self.bars if each.start is None)
+
 
 def delayed_of(opened: OpenedStore) -> Delayed | None:
     """Return what waits, as ``reput schedule`` shows it; None without the plugin ``schedule``."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.errors import ReputError
+from reput.files import system_clock
 from reput_web.readmodel.compacted import kept_counts
+from reput_web.readmodel.delayed import delayed_of
 from reput_web.readmodel.topics import TopicRow, activity_of, topic_rows
+from reput_web.readmodel.transactions import transactions_of
 
 if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
@@ -17,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Notice", "Overview", "PluginRow", "overview_of"]
 
 _CHART_SHARE: Final = 0.1
+_TRANSACTIONS_SHARE: Final = 0.1
+_HOUR_MS: Final = 3_600_000
 
 
 @attrs.frozen
@@ -77,6 +85,8 @@ def overview_of(
 ) -> Overview:
     """Return the overview; reads small files, and queue units at about sixty times.
 
+    Where the store has half messages, it also reads their part of the log for a short time.
+
     Args:
         opened: the store.
         budget: ends the counting of messages over time.
@@ -95,6 +105,10 @@ def overview_of(
         for each in store.plugins()
     )
     losses = store.losses()
+    notices = [
+        *_notices(opened, plugins, len(losses), rows),
+        *_waiting(opened, rows, budget, is_open=traces.is_open),
+    ]
     times = [each.last_timestamp for each in rows if each.last_timestamp is not None]
     return Overview(
         path=store.root,
@@ -112,7 +126,7 @@ def overview_of(
         last_timestamp=max(times, default=None),
         topics=tuple(sorted(rows, key=lambda each: -each.message_count)[:8]),
         plugins=plugins,
-        notices=tuple(_notices(opened, plugins, len(losses), rows)),
+        notices=tuple(notices),
         activity=activity_of(
             opened,
             queues,
@@ -143,6 +157,39 @@ def _notices(
         text = f"Consumer groups have given up {format_count(count, 'message')}."
         found.append(Notice("notice", text, "The page Groups lists them."))
     return found
+
+
+def _waiting(
+    opened: OpenedStore, rows: list[TopicRow], budget: WorkBudget, *, is_open: bool
+) -> Iterator[Notice]:
+    """Yield what waits for too long, as ``reput report`` and ``reput schedule`` count it."""
+    from reput_tools.cli.kit import format_count
+    from reput_tools.doctor.storereport.concerns import format_age
+
+    kinds = {each.kind for each in rows if each.message_count}
+    found = delayed = None
+    # The notices above are shown also where a plugin's files cannot be read.
+    with contextlib.suppress(ReputError, OSError):
+        if "transaction" in kinds:
+            found = transactions_of(opened, 0, None, 1, budget.part(_TRANSACTIONS_SHARE))
+    if found is not None and found.open_count and found.oldest_timestamp is not None:
+        age = max(system_clock() - found.oldest_timestamp, 0)
+        count = format_count(found.open_count, "transaction")
+        verb = "is" if found.open_count == 1 else "are"
+        text = f"{count} {verb} neither committed nor rolled back, the oldest for "
+        text += format_age(age / 1000)
+        advice = "The page Transactions lists them."
+        if found.left_size:
+            advice = "The log was read in part; the page Transactions reads on."
+        yield Notice("warning" if age >= _HOUR_MS else "notice", f"{text}.", advice)
+    with contextlib.suppress(ReputError, OSError):
+        if "delay" in kinds and not is_open:  # a process that has it open delivers them
+            delayed = delayed_of(opened)
+    overdue = delayed.overdue_count if delayed is not None else 0
+    if overdue:
+        verb = "is" if overdue == 1 else "are"
+        text = f"{format_count(overdue, 'delayed message')} {verb} overdue."
+        yield Notice("notice", text, "The page Delayed lists what waits.")
 
 
 def document_of(overview: Overview) -> dict[str, Any]:

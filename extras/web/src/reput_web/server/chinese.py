@@ -38,7 +38,7 @@ CHINESE: Final[dict[str, str]] = {
     "log files": "日志文件",
     "losses": "丢失",
     "What needs a look": "需要注意",
-    "Nothing is known to be wrong.": "没有已知的问题。",
+    "No damage is known.": "没有已知的损坏。",
     "The page Doctor checks every record.": "“医生”页面检查每条记录。",
     "Messages over time": "消息随时间的分布",
     "Counted by queue. A column leads to its messages.": "按队列计数。点击一列可查看其中的消息。",
