@@ -212,14 +212,20 @@ def test_the_timer_wheel_is_read(rich: Path) -> None:
     due = [(NOW - HOUR_MS, 2), (NOW + HOUR_MS, 3), (NOW + 30 * HOUR_MS, 1)]
     write_wheel(rich, [(NOW - 9 * HOUR_MS, 100), *due], read=NOW - 2 * HOUR_MS, queue_offset=0)
 
-    timer = report_of(rich).timer
+    report = report_of(rich)
 
+    timer = report.timer
     assert timer is not None
     assert (timer.waiting, timer.overdue) == (6, 2)  # slots before the read time are delivered
     # A slot of a second is delivered when the second is over.
     assert timer.first_due_timestamp == NOW - HOUR_MS + 1_000
     assert timer.last_due_timestamp == NOW + 30 * HOUR_MS + 1_000
     assert [each.message_count for each in timer.by_hour] == [2, 3, 1]
+    (overdue,) = [each for each in report.concerns if "timer wheel" in each.text]
+    assert overdue.text == (
+        "2 messages on the timer wheel are overdue; 6 more wait in delay levels, due or not"
+    )
+    assert "deliver='always'" in overdue.advice
 
 
 def test_open_transactions_are_those_without_an_op_message(rich: Path) -> None:

@@ -118,11 +118,15 @@ def _consumers(report: StoreReport) -> Iterator[Concern]:
 def _delays(report: StoreReport) -> Iterator[Concern]:
     timer = report.timer
     if timer is not None and timer.overdue and not report.log.is_open:
+        root = shlex.quote(report.path)
+        in_levels = sum(each.waiting or 0 for each in report.delay_levels)
+        more = f"; {in_levels:,} more wait in delay levels, due or not" if in_levels else ""
         yield Concern(
             Severity.NOTICE,
-            f"{format_count(timer.overdue, 'message')} on the timer wheel are overdue",
-            "they are delivered as soon as a broker, or reput with the plugin schedule, opens the "
-            "store for writing",
+            f"{format_count(timer.overdue, 'message')} on the timer wheel are overdue{more}",
+            f"reput schedule {root} lists when all of them are due. A broker that opens the store "
+            "for writing delivers them, or reput with the plugin schedule; if a broker has written "
+            "the store, reput delivers only with the option deliver='always'",
         )
 
 
