@@ -82,6 +82,26 @@ def test_the_new_store_has_queues(tmp_path):
         assert [message.body for message in found] == [message.body for message in messages]
 
 
+@pytest.mark.parametrize("dispatch", [True, False])
+def test_the_new_store_has_the_sizes_of_one_that_is_opened(dispatch, tmp_path):
+    pytest.importorskip("reput_consumequeue")
+    fill(tmp_path / "old")
+    export(str(tmp_path / "old"), tmp_path / "out", LocalEngine(1))
+    reput.open(tmp_path / "opened").close()
+
+    import_(tmp_path / "out", tmp_path / "store", dispatch=dispatch)
+
+    sizes = [path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert sum(sizes) < 4 << 20
+    before = table_of(tmp_path / "old", ["body"])
+    assert table_of(tmp_path / "store", ["body"]) == before
+    with reput.open(tmp_path / "opened") as opened, reput.open(tmp_path / "store") as store:
+        assert (store.config.grows, store.config.file_size) == (True, opened.config.file_size)
+        store.put_many([reput.Message("more", b"x" * 100_000) for _ in range(5)])
+        store.wait_dispatched()
+    assert table_of(tmp_path / "store", ["body"]).num_rows == before.num_rows + 5
+
+
 # --------------------------------------------------------------------------- order
 
 

@@ -760,10 +760,10 @@ def test_a_store_that_somebody_else_makes_meanwhile_is_not_removed_with_a_write(
     (root / "reput" / "spark" / plan.staging / tasks[1].segments[0].name).unlink()
     bring = stands._brought_to_end
 
-    def brought(path, file_size, disk, outer):
+    def brought(path, *arguments):
         with reput.open(root, plugins={"consumequeue"}, config={"commitlog": SMALL}):
             pass
-        return bring(path, file_size, disk, outer)
+        return bring(path, *arguments)
 
     monkeypatch.setattr(stands, "_brought_to_end", brought)
     with pytest.raises(SparkReputError, match=r"\[REPUT_JOB\]"):

@@ -66,6 +66,13 @@ class WriteOptions:
     dispatch: bool = True
     follow_links: bool = False
     """As for `reput.open`."""
+    small: bool = False
+    """Whether a new store gets small files, which grow, unless `file_size` is given."""
+
+    @property
+    def has_small_files(self) -> bool:
+        """Whether the files of a new store are small, and grow."""
+        return self.small and self.file_size is None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:

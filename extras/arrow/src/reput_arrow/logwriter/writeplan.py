@@ -84,7 +84,11 @@ def plan_write(
 
 
 def _of_new(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
-    size = {} if options.file_size is None else {"file_size": options.file_size}
+    size: Mapping[str, Any] = {}
+    if options.has_small_files:
+        size = CommitLogConfig.small_sizes
+    elif options.file_size is not None:
+        size = {"file_size": options.file_size}
     interests = _interests(inspect_store(root, disk=disk).plugins())
     return {
         "config": build_config(CommitLogConfig, LOG_SECTION, size),

@@ -25,7 +25,10 @@ _JSON = {
 @click.argument("store", metavar="PATH", type=CheckedPath(readable=False))
 @follow_links_option
 @click.option(
-    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="The size of a log file."
+    "--file-size",
+    metavar="BYTES",
+    type=click.IntRange(min=128),
+    help="The size of a log file; without it, the files of the store are small, and grow.",
 )
 @click.option(
     "--no-dispatch",

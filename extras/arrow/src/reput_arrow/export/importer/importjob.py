@@ -51,7 +51,8 @@ def import_(
         not, one
             file, or other files of columns that messages have; also a URI that `pyarrow.fs` knows.
         store: directory of the store; nothing may be there yet.
-        file_size: bytes of a log file; as that of a new store when left out.
+        file_size: bytes of a log file; when left out, the files are small and grow, as those of
+            a new store of `reput.open`.
         dispatch: whether queues and indexes are made, too.
         write_id: a name: where an import of that name is in the store, nothing is done.
         follow_links: as for `reput.open`.
@@ -75,6 +76,7 @@ def import_(
         write_id=write_id,
         dispatch=dispatch,
         follow_links=follow_links,
+        small=True,
     )
     with with_code():
         plan = plan_write(options, overwrite=True)

@@ -75,7 +75,13 @@ def publish_write(
     follow_links = options.follow_links
     try:
         done = publish(
-            root, intent, engine, overwrite=overwrite, follow_links=follow_links, told=told
+            root,
+            intent,
+            engine,
+            overwrite=overwrite,
+            small=options.has_small_files,
+            follow_links=follow_links,
+            told=told,
         )
     except UnsafePathError:
         raise

@@ -56,6 +56,7 @@ class Placement:
             self.place.next_offsets,
             intent.file_size,
             record_crc=intent.record_crc,
+            grows=self.place.grows,
             disk=disk,
         )
         if not tasks:

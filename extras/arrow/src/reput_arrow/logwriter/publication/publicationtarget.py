@@ -48,6 +48,8 @@ class PublicationTarget:
     """Next queue offset of every (topic, queue id)."""
     is_new: bool = False
     """Whether it was made for this."""
+    grows: bool = False
+    """Whether its last file may be short."""
 
 
 def log_directory(root: str) -> str:
@@ -56,7 +58,9 @@ def log_directory(root: str) -> str:
 
 
 @contextlib.contextmanager
-def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[PublicationTarget]:
+def standing(
+    root: str, file_size: int, disk: Disk, outer: Disk, *, small: bool = False
+) -> Iterator[PublicationTarget]:
     """Look at a store, or at the place where one is to be, and hold its lock.
 
     Args:
@@ -64,13 +68,14 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Pub
         file_size: bytes of a log file.
         disk: file operations, bound to the store.
         outer: the same, bound to nothing: a new store changes the directory above it, too.
+        small: whether the files of a new store grow.
 
     Raises:
         CodedError: it is open for writing or damaged, or its files have another size.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     for _ in range(_TRIES):
-        end, offsets, is_new = _brought_to_end(root, file_size, disk, outer)
+        end, offsets, is_new, grows = _brought_to_end(root, file_size, disk, outer, small)
         with contextlib.ExitStack() as held:
             try:
                 closed = held.enter_context(lock_store(root, disk=disk))
@@ -81,7 +86,7 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Pub
             if closed.closed_at == end:  # else another writer was quicker
                 if is_new:
                     held.enter_context(_removed_if_it_fails(root, disk))
-                yield PublicationTarget(closed, end, offsets, is_new)
+                yield PublicationTarget(closed, end, offsets, is_new, grows)
                 return
     raise CodedError(
         "LOCKED", f"{root}: others open the store again and again; write when they do not"
@@ -89,13 +94,14 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Pub
 
 
 def _brought_to_end(
-    root: str, file_size: int, disk: Disk, outer: Disk
-) -> tuple[int, dict[tuple[str, int], int], bool]:
+    root: str, file_size: int, disk: Disk, outer: Disk, small: bool
+) -> tuple[int, dict[tuple[str, int], int], bool, bool]:
     """Open a store as a writer does, and close it again; make an empty one where nothing is.
 
     Returns:
         Where the log ends, the next offset of every queue, and whether the store was made here: a
-        store that another process has made is not removed when the write fails.
+        store that another process has made is not removed when the write fails. Then whether its
+        files grow.
     """
     is_new = is_vacant(root, disk)
     given = {LOG_SECTION: {"file_size": file_size}} if is_new else {}
@@ -107,8 +113,15 @@ def _brought_to_end(
             with reput.open(root, "r", plugins=(), disk=disk) as store:
                 refuse_damaged(store)
         follow_links = disk.follows_links
-        with reput.open(root, "w", config=given, disk=outer, follow_links=follow_links) as store:
-            found = store.config.file_size
+        with reput.open(
+            root,
+            "w",
+            config=given,
+            sizes="small" if small else None,
+            disk=outer,
+            follow_links=follow_links,
+        ) as store:
+            found, grows = store.config.file_size, store.config.grows
             end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets or {})
     except (CodedError, UnsafePathError):
         raise
@@ -122,7 +135,7 @@ def _brought_to_end(
             f"{root}: its files have {found} bytes, and {file_size} were written; somebody has "
             "made the store since the write began",
         )
-    return end, offsets, is_new
+    return end, offsets, is_new, grows
 
 
 @contextlib.contextmanager

@@ -69,6 +69,7 @@ def publish(
     engine: Engine,
     *,
     overwrite: bool = False,
+    small: bool = False,
     disk: Disk | None = None,
     follow_links: bool = False,
     clock: Callable[[], int] = system_clock,
@@ -81,6 +82,7 @@ def publish(
         intent: of the write.
         engine: numbers the files, which all of its tasks must see under the same paths.
         overwrite: whether there must be no store yet.
+        small: whether the files of a new store grow.
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
         clock: now, in ms.
@@ -99,7 +101,7 @@ def publish(
     while True:
         if overwrite:
             refuse_overwriting(root, intent.name, disk)
-        with standing(root, intent.file_size, disk, outer) as place:
+        with standing(root, intent.file_size, disk, outer, small=small) as place:
             placing = Placement(root, place, engine, disk, clock)
             earlier = Intent.load(root, disk)
             if earlier is not None:

@@ -48,6 +48,8 @@ _HEAD_DTYPE: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
 """The first two fields of `reput.record.layout.HEADER_DTYPE`."""
 _WINDOW_SIZE: Final = 4 << 20
 _DIGITS: Final = 10
+_ROOM_SIZE: Final = 64 << 10
+"""Bytes after the last record of a file that grows."""
 
 
 @attrs.frozen(eq=False)
@@ -68,6 +70,8 @@ class NumberTask:
     closes: bool
     """Whether another file follows, so that a blank closes this one."""
     record_crc: bool
+    grows: bool = False
+    """Whether the file may be short: the last one of a log whose files grow."""
 
     @property
     def size(self) -> int:
@@ -87,6 +91,7 @@ def number(
     file_size: int,
     *,
     record_crc: bool,
+    grows: bool = False,
     disk: Disk,
 ) -> list[NumberTask]:
     """Assign each file its place in the log, in the order of the partitions.
@@ -99,6 +104,7 @@ def number(
         next_offsets: next queue offsets of the store; other queues begin at 0.
         file_size: bytes of a file.
         record_crc: whether records end with a checksum over all of their bytes.
+        grows: whether the log's last file may be short.
         disk: file operations; the files are numbered with links followed where it follows them.
     """
     following = dict(next_offsets)
@@ -126,7 +132,7 @@ def number(
                 )
             )
     if tasks:  # the store goes on in the last one
-        tasks[-1] = attrs.evolve(tasks[-1], closes=False)
+        tasks[-1] = attrs.evolve(tasks[-1], closes=False, grows=grows)
     return tasks
 
 
@@ -164,7 +170,8 @@ def number_file(task: NumberTask, report: Callable[[int], None], disk: Disk | No
         if task.closes:
             left = task.file_size - segment.used_size
             disk.write(log, SIZE_AND_MAGIC.pack(left, BLANK_MAGIC), segment.used_size)
-        disk.truncate(log, task.file_size)
+        end = segment.used_size + _ROOM_SIZE if task.grows else task.file_size
+        disk.truncate(log, min(end, task.file_size))
         disk.flush(log)
     finally:
         disk.close(log)

@@ -217,7 +217,8 @@ class ClosedStore(Traces):
 
         Args:
             paths: the files in their order: flushed, of the log's file size, with physical offsets
-                from `next_base_offset` on, and each but the last closed by a blank.
+                from `next_base_offset` on, and each but the last closed by a blank. The last may be
+                shorter in a log whose files grow.
 
         Raises:
             ServiceNotAvailableError: the store was not closed by reput.
