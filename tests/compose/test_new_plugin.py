@@ -193,6 +193,30 @@ def test_a_plugin_that_breaks_a_rule_is_told_which(tmp_path):
     assert "broken breaks rules: " in done.stdout
 
 
+RAISES = """
+from reput_counter import CounterPlugin
+
+class Broken(CounterPlugin):
+    name = "broken"
+
+    def rows(self, batch):
+        raise ValueError("no JSON")
+"""
+
+
+def test_a_group_whose_rules_are_all_skipped_is_not_ok(tmp_path):
+    shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
+    environment = offered(tmp_path, "broken", RAISES)
+
+    done = reput_command("plugins", "check", "broken", env=environment)
+
+    assert done.returncode == 1
+    assert re.search(r"dispatch +FAILED +0 +1 +\d+ ", done.stdout)
+    for group in GROUPS.keys() - {"dispatch"}:
+        assert re.search(rf"{group} +skipped +0 +0 +\d+ ", done.stdout), done.stdout
+    assert " ok " not in done.stdout
+
+
 @pytest.mark.slow
 def test_a_sound_plugin_keeps_all_rules(tmp_path):
     shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")

@@ -147,7 +147,7 @@ def _print_scores(found: InstalledPlugin, scores: list[Score]) -> None:
         counts = _counts(own)
         if own:
             seconds = sum(score.seconds for score in own)
-            verdict = "FAILED" if counts["failed"] else "ok"
+            verdict = "FAILED" if counts["failed"] else "ok" if counts["passed"] else "skipped"
             numbers = [str(counts[each]) for each in ("passed", "failed", "skipped")]
             rows.append([group, verdict, *numbers, f"{seconds:.1f} s", about])
     columns = [Column("RULES"), Column("")]
