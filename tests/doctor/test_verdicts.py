@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from verifiedstores import START, bad, checked, flip, flip_log, log_file, own_store, places
@@ -185,13 +186,22 @@ def test_a_repair_repeats_the_doubt_and_keeps_what_the_index_said(root, tmp_path
     change_keys(root)
     said = min((root / "index").iterdir())
     before = said.read_bytes()
+    (touched,) = bad(checked(root))[0].messages
+    name = f"{attrs.evolve(touched, key=None)} at {touched.physical_offset}"
 
+    planned = run("repair", root, "--dry-run")
+    (doubt,) = json.loads(run("repair", root, "--dry-run", "--json").stdout)["doubts"]
     result = run("repair", root, tmp_path / "mended")
 
+    assert planned.exit_code == 1
+    assert doubt["messages"] == [attrs.asdict(touched)]
+    for shown in (planned, result):
+        assert "In doubt: the log or the derived file is wrong" in shown.stdout
+        assert name in shown.stdout
+        assert "No message is known to be lost" not in shown.stdout
+        assert "In 1 place the log and derived files disagree" in shown.stdout
     assert result.exit_code == 7
-    assert "In doubt: the log or the derived file is wrong" in result.stdout
     assert f"index/{said.name}" in result.stdout
-    assert "No message is lost" not in result.stdout
     kept = tmp_path / "mended" / "reput" / "lost+found" / "derived" / "index" / said.name
     assert kept.read_bytes() == before
     assert bad(checked(tmp_path / "mended")) == []

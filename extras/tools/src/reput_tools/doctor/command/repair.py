@@ -21,6 +21,7 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reput_tools.doctor.repair.lostandfound import Doubt
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
     from reput_tools.offline import Difference
@@ -77,14 +78,17 @@ _PLAN = {
     "plugins[]": "plugins whose files are rebuilt",
     "plugins_missing": "an object with the plugins that cannot be used, and why",
 }
+_DOUBTS = (
+    "places where old files of plugins contradict the log: `plugin`, `path`, `position`, `found`, "
+    "`expected`, and `messages`, the first of the messages that this touches"
+)
 _DONE = {
     "is_repaired": "whether a store was built",
     "target": "directory of the repaired store",
     "backup": "directory of the backup; null for a copy",
     "differences[]": "derived files that differ from those of the damaged store: `path`, "
     "`position`, `reason`",
-    "doubts[]": "places where old files of plugins contradict the log: `plugin`, `path`, "
-    "`position`, `found`, `expected`",
+    "doubts[]": _DOUBTS,
     "was_compared": "whether the old derived files were compared",
     "rebuilt[].plugin": "a plugin whose files were rebuilt",
     "rebuilt[].message_count": "messages",
@@ -97,6 +101,7 @@ _FORMS = {
         "needed_size": "bytes of disk that the repair needs",
         "differences[]": "derived files that are rebuilt because they do not follow from the log:"
         " `path`, `position`, `reason`; empty if the repair rebuilds all of them",
+        "doubts[]": _DOUBTS,
     },
     "With `--undo`": {
         "path": "the store's directory",
@@ -178,8 +183,8 @@ def repair(
             return
         look = functools.partial(_look, path, file_size or 0, jobs)
         if dry_run:
-            plan, differences = look()
-            _show_plan(plan, differences, in_place=in_place, limit=limit, as_json=as_json)
+            plan, differences, doubts = look()
+            _show_plan(plan, differences, doubts, in_place=in_place, limit=limit, as_json=as_json)
             return
         done = _run(path, new_directory, in_place, backup, file_size or 0, jobs)
     _show_done(done, limit=limit, as_json=as_json)
@@ -199,8 +204,10 @@ def _check_usage(
         raise click.UsageError("--backup belongs to --in-place and --undo")
 
 
-def _look(path: str, file_size: int, jobs: int | None) -> tuple[RepairPlan, Sequence[Difference]]:
-    """Return what a repair would do, and the derived files that it would build for that alone."""
+def _look(
+    path: str, file_size: int, jobs: int | None
+) -> tuple[RepairPlan, Sequence[Difference], Sequence[Doubt]]:
+    """Return what a repair would do, the derived files that it would build alone, and doubts."""
     from reput_tools.doctor.command.stepprogress import Steps
     from reput_tools.doctor.repair.repairrun import dry_run
 
@@ -265,6 +272,7 @@ def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
 def _show_plan(
     plan: RepairPlan,
     differences: Sequence[Difference],
+    doubts: Sequence[Doubt],
     *,
     in_place: bool,
     limit: int,
@@ -274,15 +282,16 @@ def _show_plan(
     from reput_tools.doctor.command.repairprint import print_plan
     from reput_tools.doctor.findings import Severity
     from reput_tools.doctor.repair.diskspace import needed_space
-    from reput_tools.doctor.repair.repairjson import plain_differences, plan_document
+    from reput_tools.doctor.repair.repairjson import plain_differences, plain_doubts, plan_document
 
     needed = needed_space(plan, has_log=in_place)
     if as_json:
         facts = plan_document(plan) | {"needed_size": needed}
         facts["is_needed"] = plan.is_needed or bool(differences)
-        print_json(facts | {"differences": plain_differences(differences)})
+        facts["differences"] = plain_differences(differences)
+        print_json(facts | {"doubts": plain_doubts(doubts)})
     else:
-        print_plan(plan, differences, needed, limit=limit)
+        print_plan(plan, differences, doubts, needed, limit=limit)
     if plan.has_losses:
         raise click.exceptions.Exit(Severity.LOSS.exit_code)
     if plan.is_needed or differences:

@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from reput_tools.cli.kit import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reput_tools.doctor.repair.loglayout import Notice
+    from reput_tools.doctor.repair.lostandfound import Doubt
     from reput_tools.doctor.repair.lostmessages import LostPart
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
@@ -34,13 +36,19 @@ __all__ = ["print_plan", "print_repaired"]
 
 
 def print_plan(
-    plan: RepairPlan, differences: Sequence[Difference], needed: int, *, limit: int
+    plan: RepairPlan,
+    differences: Sequence[Difference],
+    doubts: Sequence[Doubt],
+    needed: int,
+    *,
+    limit: int,
 ) -> None:
     """Print what a repair would do.
 
     Args:
         plan: the repair.
         differences: derived files that it would rebuild because they are wrong.
+        doubts: those of them of which nothing says whether the log or the file is wrong.
         needed: bytes that it needs.
         limit: lines of each list.
     """
@@ -51,13 +59,17 @@ def print_plan(
     elif plan.is_needed and plan.plugins.plugins:
         print_heading("Rebuilt")
         print_facts([(name, "all files") for name in plan.plugins.plugins])
+    if doubts:
+        _print_doubts(doubts, limit)
+        print_text("A repair follows the log, and keeps the old files.")
     click.echo()
     if not plan.is_needed and not differences:
         print_text(_nothing_to_do(plan))
         print_text(plan.not_covered)
         return
     print_text(
-        f"Nothing was changed. {_summary(plan)} A repair needs {format_size(needed)} at most; then:"
+        f"Nothing was changed. {_summary(plan, doubts=len(doubts))} A repair needs "
+        f"{format_size(needed)} at most; then:"
     )
     click.echo(f"  reput repair {shlex.quote(plan.root)} NEW_DIRECTORY")
     print_text(plan.not_covered)
@@ -80,7 +92,10 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_lists(plan, limit)
     if done.differences:
         _print_differences("Derived files that were damaged", done.differences, limit)
-    _print_doubts(done, limit)
+    if done.doubts:
+        _print_doubts(done.doubts, limit)
+        old = escape_text(done.backup or os.path.join(done.target, DIRECTORY, "derived"))
+        click.echo(f"The old files are in {old}; compare both with the producers' data.")
     print_heading("Rebuilt")
     facts = [(each.plugin, f"all files, in {each.seconds:.1f} s") for each in done.built.rebuilt]
     print_facts([*facts, ("checkpoint", "and the other small files beside the log")])
@@ -169,13 +184,12 @@ def _summary(plan: RepairPlan, doubts: int = 0) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _print_doubts(done: Repaired, limit: int) -> None:
-    if not done.doubts:
-        return
+def _print_doubts(doubts: Sequence[Doubt], limit: int) -> None:
     print_heading("In doubt: the log or the derived file is wrong")
     columns = [
         Column("FILE", shrink=True),
         Column("BYTE", right=True),
+        Column("MESSAGE", shrink=True),
         Column("FOUND THERE", shrink=True),
         Column("BY THE LOG", shrink=True),
     ]
@@ -183,15 +197,25 @@ def _print_doubts(done: Repaired, limit: int) -> None:
         (
             each.difference.path,
             str(each.difference.position),
+            _message_of(each.difference),
             each.difference.found or each.difference.reason,
             each.difference.expected or "-",
         )
-        for each in done.doubts[:limit]
+        for each in doubts[:limit]
     ]
     print_table(columns, rows)
-    _more(len(done.doubts), limit)
-    kept = done.backup or os.path.join(done.target, DIRECTORY, "derived")
-    click.echo(f"The old files are in {escape_text(kept)}; compare both with the producers' data.")
+    _more(len(doubts), limit)
+
+
+def _message_of(difference: Difference) -> str:
+    """Return the first message that a difference touches, and how many more."""
+    if not difference.messages:
+        return "?"
+    first = difference.messages[0]
+    more = (difference.message_count or len(difference.messages)) - 1
+    end = f" and {more:,} more" if more > 0 else ""
+    at = "" if first.physical_offset is None else f" at {first.physical_offset}"
+    return f"{attrs.evolve(first, key=None)}{at}{end}"
 
 
 def _print_lists(plan: RepairPlan, limit: int) -> None:

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput_tools.doctor.repair.fieldrepair import FieldRepair
+    from reput_tools.doctor.repair.lostandfound import Doubt
     from reput_tools.doctor.repair.lostmessages import LostPart
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
     from reput_tools.offline import Difference
 
-__all__ = ["plain_differences", "plan_document", "repaired_document"]
+__all__ = ["plain_differences", "plain_doubts", "plan_document", "repaired_document"]
 
 
 def plan_document(plan: RepairPlan) -> dict[str, Any]:
@@ -63,16 +64,7 @@ def repaired_document(done: Repaired) -> dict[str, Any]:
         "target": done.target,
         "backup": done.backup or None,
         "differences": plain_differences(done.differences),
-        "doubts": [
-            {
-                "plugin": each.plugin,
-                "path": each.difference.path,
-                "position": each.difference.position,
-                "found": each.difference.found or each.difference.reason,
-                "expected": each.difference.expected,
-            }
-            for each in done.doubts
-        ],
+        "doubts": plain_doubts(done.doubts),
         "was_compared": done.was_compared,
         "rebuilt": [
             {"plugin": each.plugin, "message_count": each.message_count, "seconds": each.seconds}
@@ -87,6 +79,21 @@ def plain_differences(differences: Sequence[Difference]) -> list[dict[str, Any]]
     return [
         {"path": each.path, "position": each.position, "reason": each.reason}
         for each in differences
+    ]
+
+
+def plain_doubts(doubts: Sequence[Doubt]) -> list[dict[str, Any]]:
+    """Return where nothing says whether the log or a derived file is wrong."""
+    return [
+        {
+            "plugin": each.plugin,
+            "path": each.difference.path,
+            "position": each.difference.position,
+            "found": each.difference.found or each.difference.reason,
+            "expected": each.difference.expected,
+            "messages": [attrs.asdict(message) for message in each.difference.messages],
+        }
+        for each in doubts
     ]
 
 

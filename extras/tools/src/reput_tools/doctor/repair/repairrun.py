@@ -53,6 +53,8 @@ __all__ = [
 
 _SMALL: Final = 64 << 20
 """Bytes of a log that one process has rebuilt before others have started."""
+_LIMIT: Final = 1_000
+"""Differences of one file that are listed."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -176,8 +178,10 @@ def dry_run(
     jobs: int | None = None,
     follow_links: bool = False,
     step: Step = _silent,
-) -> tuple[RepairPlan, tuple[Difference, ...]]:
-    """Return what a repair would do, and where derived files differ; change nothing.
+) -> tuple[RepairPlan, tuple[Difference, ...], tuple[Doubt, ...]]:
+    """Return what a repair would do, where derived files differ, and which of these are doubts.
+
+    Changes nothing.
 
     As in a repair, derived files are compared only if nothing else is wrong; otherwise all of them
     are rebuilt.
@@ -192,9 +196,9 @@ def dry_run(
     with look_and_plan(path, file_size=file_size, follow_links=follow_links, step=step) as plan:
         pass
     if plan.is_needed:
-        return plan, ()
+        return plan, (), ()
     jobs = jobs or (1 if plan.size < _SMALL else None)
-    return plan, derived_differences(plan, jobs, follow_links, step)[0]
+    return plan, *derived_differences(plan, jobs, follow_links, step)
 
 
 def repair_in_place(
@@ -349,6 +353,7 @@ def derived_differences(
             check=True,
             follow_links=follow_links,
             config=plan.plugins.sections,
+            limit=_LIMIT,
             explains=True,
         )
     differences = tuple(each for built in found for each in built.differences or ())
