@@ -25,6 +25,7 @@ from verifiedstores import (
 import reput
 from reput import Message
 from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.verdict import verdict_of
 
 
 def test_a_sound_store_of_ours_has_no_finding(root):
@@ -190,10 +191,17 @@ def test_a_log_that_ends_too_early_is_a_loss(tmp_path):
     data[place % FILE_SIZE :] = bytes(len(data) - place % FILE_SIZE)
     log_file(root, place).write_bytes(data)
 
-    found = {each.kind: each for each in bad(checked(root))}
+    report = checked(root)
+    found = {each.kind: each for each in bad(report)}
 
     assert found["log.end-missing"].severity is Severity.LOSS
-    assert found["consumequeue.beyond-log"].severity is Severity.LOSS
+    for name in ("consumequeue", "index"):
+        lost = found[f"{name}.beyond-log"]
+        assert lost.severity is Severity.LOSS
+        assert lost.advice.startswith("look for a copy of the log's end")
+    assert lost.message_count == 3
+    assert {each.part for each in bad(report) if each.suspects} == set()
+    assert "disagree" not in verdict_of(report)
 
 
 # --------------------------------------------------------------------------- order

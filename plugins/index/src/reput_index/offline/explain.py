@@ -47,9 +47,11 @@ def explain(comparison: Comparison, difference: Difference, geometry: Geometry) 
     if difference.kind in ("missing", "extra"):
         return _of_file(comparison, difference, built, own, geometry)
     if difference.position < HEADER_SIZE:
-        return _in_header(comparison, difference, built, own)
+        told = _in_header(comparison, difference, built, own)
+        return _with_later_items(told, comparison, built, own, geometry)
     if difference.position < geometry.items_position:
-        return _in_slots(comparison, difference, built, own, geometry)
+        told = _in_slots(comparison, difference, built, own, geometry)
+        return _with_later_items(told, comparison, built, own, geometry)
     return _in_items(comparison, difference, built, own, geometry)
 
 
@@ -84,7 +86,8 @@ def _of_file(
     count = max(int(header["next_item"]) - 1, 0)
     text = f"a file of {count} items"
     if difference.kind == "extra":
-        return attrs.evolve(difference, found=text, expected="no file")
+        told = attrs.evolve(difference, found=text, expected="no file")
+        return _with_lost(told, comparison, _items(comparison, own, 1, count, geometry))
     items = _items(comparison, built, 1, min(count, _ITEMS_MAX), geometry)
     return _with_messages(
         attrs.evolve(difference, found="no file", expected=text), comparison, items
@@ -194,7 +197,48 @@ def _in_items(
         expected=item_text(number, wanted[0]) + rest,
         is_absent=not found.view(np.uint8).any(),
     )
-    return _with_messages(told, comparison, wanted[found != wanted])
+    told = _with_messages(told, comparison, wanted[found != wanted])
+    return told if told.messages else _with_lost(told, comparison, found)
+
+
+def _with_later_items(
+    difference: Difference, comparison: Comparison, built: str, own: str, geometry: Geometry
+) -> Difference:
+    """Name the messages after the log's end to which only the store's header and slots lead.
+
+    Args:
+        difference: in a header, in slots or in both.
+        comparison: the comparison.
+        built: the rebuilt file.
+        own: the store's file.
+        geometry: of both files.
+    """
+    first, end = (max(_next_item(comparison, path), 1) for path in (built, own))
+    if not first < end <= geometry.item_count:
+        return difference
+    position = max(difference.position, HEADER_SIZE)
+    position -= (position - HEADER_SIZE) % SLOT_SIZE
+    stop = min(difference.position + max(difference.size, 1), geometry.items_position)
+    size = -(-max(stop - position, 0) // SLOT_SIZE) * SLOT_SIZE
+    numbers, wanted = (
+        np.frombuffer(_read(comparison, path, position, size), ">i4") for path in (own, built)
+    )
+    changed = numbers[numbers != wanted]
+    if not ((changed >= first) & (changed < end)).all():
+        return difference
+    items = _items(comparison, own, first, min(end - first, _ITEMS_MAX), geometry)
+    return _with_lost(difference, comparison, items)
+
+
+def _with_lost(
+    difference: Difference, comparison: Comparison, items: npt.NDArray[np.void]
+) -> Difference:
+    """Name the messages of the store's items, if all of them were after the end of the log."""
+    is_after = items["physical_offset"] >= comparison.log.max_physical_offset
+    if not (len(items) and is_after.all()):
+        return difference
+    _, rows = np.unique(items["physical_offset"], return_index=True)
+    return _with_messages(difference, comparison, items[rows])
 
 
 def _with_messages(

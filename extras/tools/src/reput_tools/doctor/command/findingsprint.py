@@ -95,7 +95,10 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _touched(finding: Finding) -> str:
-    names = [str(each) for each in finding.messages[:_NAMED]]
+    names = [
+        f"the message at {each.physical_offset}" if each.topic is None else str(each)
+        for each in finding.messages[:_NAMED]
+    ]
     count = finding.message_count
     more = 0 if count is None else count - len(names)
     if not names:
