@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from webpages import HOUR_MS, UNIQUE, Elements, offsets_in, pages
 
@@ -169,7 +171,12 @@ def test_what_means_nothing_is_refused_with_a_reason(story, query):
     answer = story.get(f"/messages.json?{query}")
 
     assert answer.status_code == 400
-    assert len(answer.json()["error"]) > 10
+    error = answer.json()["error"]
+    assert len(error) > 10
+    assert not re.search(r"(^|\s)--?[A-Za-z]|PATTERN", error)  # no option of a command
+    for name in ("where", "text"):
+        if f"{name}=" in query:
+            assert error.startswith(f"{name}: ")
     assert story.get(f"/messages?{query}").status_code == 400
 
 

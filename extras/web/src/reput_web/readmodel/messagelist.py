@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput import DispatchBatch, MessageView, Store
+    from reput.plugin import MessageFilter
     from reput_tools.cli.messages import Wanted
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
@@ -218,18 +220,21 @@ def _wanted(store: Store, request: MessageRequest) -> Wanted:
     """Return the conditions of ``reput grep``."""
     import click
 
-    from reput_tools.cli.kit import Failure
     from reput_tools.cli.messages import BodySearch, Wanted, conditions_of
 
     try:
-        conditions = conditions_of(store, request.topic, request.tag, request.where)
-        needle = None
-        if request.text is not None:
-            needle = BodySearch.of(
-                request.text, is_regex=request.is_regex, ignore_case=request.ignores_case
-            )
-    except (Failure, click.UsageError) as error:
-        raise BadRequestError(error.format_message()) from None
+        conditions = conditions_of(store, request.topic, request.tag, None)
+    except click.UsageError as error:
+        raise BadRequestError(f"tag: {error.message}") from None
+    if request.where is not None:
+        conditions = conditions._replace(chosen=_condition(store, request.where, request.topic))
+    needle = None
+    if request.text is not None:
+        if request.is_regex:
+            _check_regex(request.text)
+        needle = BodySearch.of(
+            request.text, is_regex=request.is_regex, ignore_case=request.ignores_case
+        )
     return Wanted(
         None if request.topic is None else frozenset([request.topic]),
         needle,
@@ -240,6 +245,29 @@ def _wanted(store: Store, request: MessageRequest) -> Wanted:
         body_of,
         True,
     )
+
+
+def _condition(store: Store, where: str, topic: str | None) -> MessageFilter:
+    """Return a compiled condition; errors name the field of the page."""
+    from reput.installhints import install_command
+
+    try:
+        return store.filter(where, topic=topic)
+    except NoReaderError:
+        text = f"where: the plugin filter is needed: {install_command('filter')}"
+        raise BadRequestError(text) from None
+    except ValueError as error:
+        raise BadRequestError(f"where: {str(error).partition(chr(10))[0]}") from None
+
+
+def _check_regex(text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadRequestError(
+            f"text: {text!r} is not a valid regular expression: {error}; without regex it is "
+            "searched as text"
+        ) from None
 
 
 def new_messages(
