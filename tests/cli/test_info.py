@@ -239,3 +239,17 @@ def test_the_state_file_is_shown_entry_by_entry(run, plugin_store) -> None:
         assert f"  {name} " in shown
     assert "damaged" in damaged.out
     assert run("info", path, "--json").json["state"] is None
+
+
+def test_messages_after_the_end_of_the_log_are_counted_as_lost(golden_store, run, tmp_path):
+    root = golden_store("crash-log-behind-queues")
+
+    assert run("info", root, "--json").json["losses"]["message_count"] == 20
+    assert " (20 lost) in " in run("info", root).out
+    run("repair", root, tmp_path / "repaired")
+    # Offsets of lost messages are given again, but not in a repaired store.
+    for path, queue_offset in ((root, 45), (tmp_path / "repaired", 47)):
+        with reput.open(path) as store:
+            receipt = store.put(reput.Message("audit-log_1", b"later", 0))
+        assert receipt.queue_offset == queue_offset
+        assert run("info", path, "--json").json["losses"]["message_count"] == 20

@@ -89,7 +89,8 @@ _JSON = {
     "disk_sizes": "an object with the bytes on disk, by part of the store",
     "losses.count": "ranges of the log that are lost; `reput losses` lists them",
     "losses.size": "their bytes",
-    "losses.message_count": "messages that the topics below have lost; with `--topic` of that one",
+    "losses.message_count": "messages that the topics below have lost, also after the log's end; "
+    "with `--topic` of that one",
     "retention": "what the plugin of this name reports, such as `is_active`, `due_count` and "
     "`due_size` (files to remove), `held_count`, `held_size` and `holds` (files held back); null "
     "without it",
@@ -183,6 +184,30 @@ class _Facts(NamedTuple):
         last = max(last, store.recovery.last_store_timestamp)
         return (first if first > 0 else None), (last or None)
 
+    def lost_count(self) -> int:
+        """Return how many messages the queues have lost, those after the log's end included."""
+        from reput.log import GONE
+
+        topics = self.topics or ()
+        known = {(each.topic, each.queue_id): each for facts in topics for each in facts.queues}
+        count = sum(topic.lost_count for topic in topics)
+        for loss in self.store.losses():
+            first, end = loss.queue_offset, loss.queue_end_offset
+            if loss.reason != GONE or first is None or end is None:
+                continue
+            if loss.start_offset < self.store.log.min_physical_offset:
+                continue  # retention has removed what was there
+            if self.only not in (None, loss.topic):
+                continue
+            count += max(end - first, 0)
+            queue = known.get((loss.topic or "", loss.queue_id or 0))
+            if queue is not None:
+                span = queue.max_queue_offset - queue.min_queue_offset
+                inside = min(end, queue.max_queue_offset) - max(first, queue.min_queue_offset)
+                # A repaired store does not give these offsets again: the queue counts them, too.
+                count -= max(min(inside, span - queue.message_count), 0)
+        return count
+
 
 def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, list[Damage] | None]:
     """Return queues, and the damage that a scan found; no queues if no plugin keeps any."""
@@ -268,7 +293,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
         "losses": {
             "count": len(store.losses()),
             "size": lost_size(store.losses()),
-            "message_count": sum(topic.lost_count for topic in facts.topics or ()),
+            "message_count": facts.lost_count(),
         },
         "retention": _retention_document(store),
         "plugins": plugin_documents(store, facts.states),
@@ -348,7 +373,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
         count = sum(topic.message_count for topic in facts.topics)
         queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
         topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
-        lost = sum(topic.lost_count for topic in facts.topics)
+        lost = facts.lost_count()
         lacks = f" ({format_count(lost)} lost)" if lost else ""
         yield "messages", f"{format_count(count)}{lacks} in {topics}, {queues}"
     yield "stored", f"{first} to {last} (UTC)"
