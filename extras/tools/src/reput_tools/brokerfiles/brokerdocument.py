@@ -93,11 +93,15 @@ class BrokerDocument:
     starts_again: bool = False
     """Whether a change goes on from an empty document if neither file can be read. Copies of them
     are kept in any case."""
+    consequence: str = ""
+    """What follows if neither file can be read, in words; for the warning."""
     problem: UnreadableDocumentError | None = attrs.field(init=False, default=None)
     """Set while neither the file nor its backup can be read, as far as `read` or `change` know."""
     is_behind: bool = attrs.field(init=False, default=False)
     """Whether the document that a change begins with may be older than what was last written: it
     is the backup's, or empty, as the file cannot be read."""
+    _told: set[str] = attrs.field(init=False, factory=set)
+    """Warnings of the last `read`, which a reader that looks again does not repeat."""
     _written: tuple[bytes, dict[str, Any]] | None = attrs.field(init=False, default=None)
     """What the last change wrote, so that the next one need not decode it again."""
 
@@ -121,11 +125,22 @@ class BrokerDocument:
     def read(self) -> dict[str, Any]:
         """Return the file's document, or that of its backup; empty if neither holds one."""
         document, bad = self._read(self._version(self.path))
-        for each in bad:
-            reason = each.problem if each.problem == _EMPTY else f"it is damaged: {each.problem}"
-            self._tell(f"{each.path}: ignored, because {reason}")
+        reasons = {
+            each.path: each.problem if each.problem == _EMPTY else f"it is damaged: {each.problem}"
+            for each in bad
+        }
         if document is None and not bad:
             document = self._of_database()
+        problem = self.problem
+        if problem is not None:
+            reason = reasons.get(problem.path, problem.reason)
+            end = f"; {self.consequence}" if self.consequence else ""
+            reasons[problem.path] = f"{reason}{end}"
+        texts = [f"{path}: ignored, because {reason}" for path, reason in reasons.items()]
+        told, self._told = self._told, set(texts)
+        for text in texts:
+            if text not in told:
+                self._tell(text)
         return document or {}
 
     @property
@@ -247,7 +262,6 @@ class BrokerDocument:
         except (RocksDBError, ValueError) as error:
             reason = error.reason if isinstance(error, RocksDBError) else str(error)
             self.problem = UnreadableDocumentError(path, reason)
-            self._tell(f"{path}: ignored, because {reason}")
             return None
         return document
 

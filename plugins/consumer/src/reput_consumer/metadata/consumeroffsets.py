@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -82,6 +81,8 @@ class ConsumerOffsets:
     """The same of what a save is writing now."""
     _behind: dict[Key, int] = attrs.field(init=False, factory=dict)
     """The same of what one of the two files does not have; written with the next change."""
+    _copies: list[str] = attrs.field(init=False, factory=list)
+    """Copies of files that cannot be read, of which `load` has warned."""
     _touched: set[Key] = attrs.field(init=False, factory=set)
     """What was committed or forgotten here since the files were loaded."""
     is_incomplete: bool = attrs.field(init=False, default=False)
@@ -95,6 +96,9 @@ class ConsumerOffsets:
         self.document.check = self.light.check = _tables_of
         # Offsets are saved all the time, and nothing of a group is served without its offset.
         self.document.starts_again = self.light.starts_again = True
+        self.document.consequence = self.light.consequence = (
+            "a group without an offset begins at the first message that is there"
+        )
 
     def load(self) -> None:
         """Read the files; offsets that were committed and not saved are forgotten."""
@@ -106,15 +110,15 @@ class ConsumerOffsets:
         if documents[1] or self.light.problem is not None:
             behind = {key: -1 for key in found if newer.get(key) != older.get(key)}
         files = self.document, self.light
-        lost = [os.path.basename(each.problem.path) for each in files if each.problem is not None]
-        lost += [copy for each in files for copy in each.copies]
-        if lost:
+        copies = [copy for each in files for copy in each.copies]
+        if copies and copies != self._copies:
             text = (
-                f"offsets of groups were lost: {', '.join(lost)} cannot be read; as long as it "
-                "exists, a group without an offset begins at the first message that is there"
+                f"offsets of groups were lost: {', '.join(copies)} cannot be read; as long as it "
+                f"exists, {self.document.consequence}"
             )
             logger.warning("%s", text)
             self.document.note_problem(text)
+        is_lost = any(each.problem is not None for each in files)
         changed: dict[Key, int] = {}
         for group, topic, queue_id, offset in self.starts.load():
             if queue_id not in found.get((group, topic), {}):
@@ -122,7 +126,8 @@ class ConsumerOffsets:
                 changed[group, topic] = max(changed.get((group, topic), -1), queue_id)
         with self._lock:
             self._offsets, self._changed, self._behind = found, changed, behind
-            self.is_incomplete = bool(lost)
+            self._copies = copies
+            self.is_incomplete = is_lost or bool(copies)
 
     def _is_light_newer(self, document: Mapping[str, Any], light: Mapping[str, Any]) -> bool:
         if not (document and light):

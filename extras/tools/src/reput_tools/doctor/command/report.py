@@ -114,9 +114,11 @@ def report(
     once, on all cores, and verifies every checksum. It needs no plugin and changes nothing, and
     another process may write the store meanwhile. The exit code is 1 if the log is damaged.
     """
+    from reput_tools.doctor.command.verify import quiet
     from reput_tools.doctor.storereport.reportbuilder import make_report
 
-    with ProgressBar("reading the log", None, "bytes") as progress:
+    # What is logged comes back as a problem, and these are among what the report begins with.
+    with quiet(), ProgressBar("reading the log", None, "bytes") as progress:
         made = make_report(
             path,
             since=since,
@@ -125,8 +127,9 @@ def report(
             follow_links=follows_links(),
             progress=progress.update,
         )
-    for problem in made.problems:
-        warn(problem)
+    if as_json:
+        for problem in made.problems:
+            warn(problem)
     if page_path is not None:
         _write_page(made, page_path)
     if as_json:

@@ -91,7 +91,10 @@ def notes_of(
             "rocksDBConfigToJson rewrites these files"
         )
     elif waiting.committed is None:
-        yield "lag of consumers is not known: the store has no config/consumerOffset.json"
+        yield (
+            "lag of consumers is not known: the store has no config/consumerOffset.json that can "
+            "be read"
+        )
     if waiting.delivered is None and any(
         topic == "SCHEDULE_TOPIC_XXXX" for topic, _ in extents_of(counts)
     ):
