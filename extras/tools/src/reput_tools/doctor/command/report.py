@@ -117,7 +117,7 @@ def report(
     from reput_tools.doctor.command.verify import quiet
     from reput_tools.doctor.storereport.reportbuilder import make_report
 
-    # What is logged comes back as a problem, and these are among what the report begins with.
+    # Warnings of the log come back as problems, which the report shows at its beginning.
     with quiet(), ProgressBar("reading the log", None, "bytes") as progress:
         made = make_report(
             path,
