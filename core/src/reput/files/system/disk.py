@@ -262,8 +262,7 @@ class Disk(DirectoryTree):
         except ValueError:
             return self.map_as(mmap.mmap, descriptor, size)
 
-    @staticmethod
-    def map_as(kind: type[_Map], descriptor: int, size: int) -> _Map:
+    def map_as(self, kind: type[_Map], descriptor: int, size: int) -> _Map:
         """Map for writing with a class of maps, also bytes after the end of the file."""
         # The system maps these as well, but Python asks for them. A kill in between leaves a longer
         # file, which is as good.

@@ -168,9 +168,9 @@ class ArrowDisk(Disk):
         _refuse()
 
     # One by one and not through `__getattr__`: each is there in `Disk`, and would be found.
-    allocate = truncate = flush = map = map_to_read = rename = remove = remove_directory = (
-        write_some
-    )
+    allocate = truncate = flush = map = map_as = map_to_read = rename = remove = (
+        remove_directory
+    ) = write_some
     remove_tree = identity = status = usage = lock = lock_shared = write_some
     lock_owner = make_one_directory = make_directory = flush_directory = replace = write_some
     finish_replacing = write_some
