@@ -120,7 +120,7 @@ class OpenedStore:
         losses = self.store.losses()
         if not losses:
             return queues
-        from reput_tools.cli.messages.topiccensus import CountedQueue, queues_counted
+        from reput_tools.cli.messages import CountedQueue, queues_counted
 
         starts = [(each.topic, each.queue_id, each.min_queue_offset) for each in queues]
         lost = self._lost

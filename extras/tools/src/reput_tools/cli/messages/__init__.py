@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.messagerender import message_document as message_document
     from reput_tools.cli.messages.messagesearch import Wanted as Wanted
     from reput_tools.cli.messages.timerange import time_runs as time_runs
+    from reput_tools.cli.messages.topiccensus import CountedQueue as CountedQueue
+    from reput_tools.cli.messages.topiccensus import queues_counted as queues_counted
     from reput_tools.cli.messages.topicfacts import TopicFacts as TopicFacts
     from reput_tools.cli.messages.topicfacts import topics_of as topics_of
 
 _EXPORTS = {
     "BodySearch": "bodysearch",
+    "CountedQueue": "topiccensus",
     "FilterOptions": "filteroptions",
     "TopicFacts": "topicfacts",
     "Wanted": "messagesearch",
     "conditions_of": "filteroptions",
     "message_document": "messagerender",
+    "queues_counted": "topiccensus",
     "time_runs": "timerange",
     "topics_of": "topicfacts",
     "with_filter": "filteroptions",
