@@ -242,6 +242,7 @@ def test_the_state_file_is_shown_entry_by_entry(run, plugin_store) -> None:
 
 
 def test_messages_after_the_end_of_the_log_are_counted_as_lost(golden_store, run, tmp_path):
+    pytest.importorskip("reput_consumequeue")
     root = golden_store("crash-log-behind-queues")
 
     assert run("info", root, "--json").json["losses"]["message_count"] == 20
