@@ -18,6 +18,7 @@ __all__ = ["cases"]
 
 _BODY = 100
 _PAUSE = 0.01  # seconds between two messages: the store has gone to sleep again
+_REST = 0.5  # seconds after a flush, until its threads sleep again
 _LOOK_EVERY = 20e-6  # seconds; reading without a pause would keep the reput thread from running
 
 
@@ -93,7 +94,7 @@ def put_to_reader(trial: Trial) -> None:
                     began[0] = clock()
                     store.put(message)
             store.flush()
-            time.sleep(0.5)
+            time.sleep(_REST)  # what the flush leaves behind is not part of waiting
             with trial.timed("reput, a reader beside waits", 1, unit="waits") as waiting:
                 time.sleep(seconds)
             store.put(message)

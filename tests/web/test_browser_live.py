@@ -32,7 +32,7 @@ FORMS = [
 @pytest.fixture(scope="module")
 def chromium():
     with sync_api.sync_playwright() as playwright:
-        # A name that is no loopback address: its pages are of plain HTTP for the browser.
+        # Another name than that of loopback: the browser takes its pages for plain HTTP.
         flags = [*FLAGS, "--host-resolver-rules=MAP store.example 127.0.0.1"]
         with playwright.chromium.launch(executable_path=CHROMIUM, args=flags) as browser:
             yield browser

@@ -12,8 +12,8 @@ from openstores import bodies_in
 
 import reput
 from reput.record.layout import PROPERTY_LIGHT_QUEUE_OFFSETS, PROPERTY_LIGHT_QUEUES
+from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.layout import UNIT_DTYPE
-from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_testing import Driver, FaultyDisk, QuickDisk, SmallLog, snapshot
 
 SMALL = {

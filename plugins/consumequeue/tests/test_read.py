@@ -13,8 +13,8 @@ from openstores import bodies_in
 
 import reput
 from reput.status import ReadStatus
+from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.layout import UNIT_SIZE
-from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.reader import queueread
 from reput_testing import Driver, QuickDisk, SmallLog
 

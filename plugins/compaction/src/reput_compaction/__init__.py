@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from reput_compaction.plugin import CompactionConfig as CompactionConfig
     from reput_compaction.plugin import CompactionPlugin as CompactionPlugin
     from reput_compaction.run.compaction import Compacted as Compacted
+    from reput_compaction.run.queuesummary import QueueSummary as QueueSummary
 
 _EXPORTS = {
     "Compacted": "run.compaction",
     "CompactionConfig": "plugin",
     "CompactionPlugin": "plugin",
+    "QueueSummary": "run.queuesummary",
 }
 
 __all__ = [*_EXPORTS]

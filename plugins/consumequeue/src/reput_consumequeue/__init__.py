@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_consumequeue.config import ConsumeQueueConfig
+from reput_consumequeue.plugin import ConsumeQueuePlugin
 
 __all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]

@@ -165,7 +165,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         # Members have waited before they commit, so the file does not wait once more.
         saves = parts.members.is_save_due(now)
         due = [parts.members.work(now), parts.popper.work(now)]
-        due.append(parts.roster_file.work(now, self._members_now, parts.popper.out))
+        due.append(parts.roster_file.work(now, parts.members_now, parts.popper.out))
         with self._lock:
             saves |= self._save_at is not None and self._save_at <= now
             if saves:
@@ -312,18 +312,14 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     def groups(self) -> list[str]:
         """Return the names of all groups that have offsets, settings or members, sorted."""
-        port = self._of_store
-        if not port.context.writable and self._files is not None:
-            self._files.load()  # another process may be writing
+        port = self._of_newest
         return sorted({*port.offsets.groups(), *port.groups.names(), *port.registry.groups()})
 
     def progress(self, group: str) -> GroupProgress:
         """Return how far a group is in each queue, and who reads it; also in a read-only store."""
         from reput_consumer.groupprogress import progress_of
 
-        port = self._of_store
-        if not port.context.writable and self._files is not None:
-            self._files.load()  # another process may be writing
+        port = self._of_newest
         self._of_process.save(group)
         roster = self.roster()
         members, out = roster.of_group(group), roster.out_of_group(group)
@@ -357,27 +353,9 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         port = self._of_store
         if not port.context.writable:
             return MemberListFile(port.context).read()
-        members, out = self._members_now(), tuple(self.popper.out())
+        parts = self._of_consumers
+        members, out = parts.members_now(), tuple(parts.popper.out())
         return MemberList(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
-
-    def _members_now(self) -> tuple[GroupMember, ...]:
-        from reput_consumer.memberlist.snapshot import GroupMember
-
-        registry, held = self._of_store.registry, self._of_process.queues_held()
-        return tuple(
-            GroupMember(
-                group,
-                each.member,
-                each.since,
-                each.broadcast,
-                tuple(sorted(each.topics)),
-                _places(held.get((group, each.member))),
-                each.pops,
-                each.subscriptions,
-            )
-            for group in registry.groups()
-            for each in registry.members(group)
-        )
 
     @property
     def deleted(self) -> DeletedTopics:
@@ -446,9 +424,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
         """Return the offsets that all groups have committed, by group, then topic and queue id."""
-        port = self._of_store
-        if not port.context.writable and self._files is not None:
-            self._files.load()  # another process may be writing
+        port = self._of_newest
         for group in port.registry.groups():
             self._of_process.save(group)
         return port.offsets.by_group()
@@ -492,9 +468,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         from reput_consumer.group.membersettings import start_of
         from reput_consumer.offsetreset import planned_resets
 
-        port = self._of_store
-        if not port.context.writable and self._files is not None:
-            self._files.load()  # another process may be writing
+        port = self._of_newest
         return planned_resets(port, checked_group(group), checked_topic(topic), start_of(to))
 
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
@@ -523,11 +497,11 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     @property
     def _of_files(self) -> PluginFiles:
-        if self._files is None and self._context is not None:
+        if self._files is not None:
+            return self._files
+        if self._context is not None:
             raise StoreClosedError(self._context.root)
-        if self._files is None:
-            raise ServiceNotAvailableError("store", None, None, "it is not open")
-        return self._files
+        raise ServiceNotAvailableError("store", None, None, "it is not open")
 
     @property
     def _of_consumers(self) -> StoreServices:
@@ -545,6 +519,14 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         return self._of_consumers.port
 
     @property
+    def _of_newest(self) -> EmbeddedBackend:
+        """The store; if another process may be writing, its files are read again."""
+        port = self._of_store
+        if not port.context.writable:
+            self._of_files.load()
+        return port
+
+    @property
     def _of_process(self) -> LocalMembers:
         return self._of_consumers.members
 
@@ -555,7 +537,3 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
                 return
             self._save_at = self._context.clock() + self.config.save_interval_ms
         self._context.wake()
-
-
-def _places(queues: list[MessageQueue] | None) -> tuple[tuple[str, int], ...] | None:
-    return None if queues is None else tuple((each.topic, each.queue_id) for each in queues)

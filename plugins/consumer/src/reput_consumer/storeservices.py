@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.localmembers import LocalMembers
     from reput_consumer.memberlist.memberlistfile import MemberListFile
+    from reput_consumer.memberlist.snapshot import GroupMember
     from reput_consumer.pop.popservice import PopService
 
 __all__ = ["MEMBER_DEFAULTS", "StoreServices"]
@@ -31,3 +32,9 @@ class StoreServices:
     popper: PopService
     members: LocalMembers
     roster_file: MemberListFile
+
+    def members_now(self) -> tuple[GroupMember, ...]:
+        """Return the members of all groups in this process, by group and client id."""
+        from reput_consumer.memberlist.snapshot import members_of
+
+        return members_of(self.port.registry, self.members.queues_held())

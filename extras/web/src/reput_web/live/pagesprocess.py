@@ -104,8 +104,8 @@ class PagesProcess:
 
         Raises:
             OSError: the address cannot be listened on, or a file cannot be read.
-            ValueError: other machines reach the address, and there is no password; or a file holds
-                none, or no certificate.
+            ValueError: other machines reach the address, and no password is given; or a file is
+                without a password, or without a certificate.
         """
         host, port = given["address"]
         password = None

@@ -12,12 +12,11 @@ from reput_web.errors import NotThereError
 
 if TYPE_CHECKING:
     from reput import MessageView, Store
-    from reput_compaction import CompactionPlugin
+    from reput_compaction import CompactionPlugin, QueueSummary
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
 __all__ = [
-    "CompactedQueueRow",
     "KeyRow",
     "Version",
     "VersionPage",
@@ -30,23 +29,6 @@ __all__ = [
 _STEP: Final = 256
 _READ_SIZE: Final = 4 << 20
 _SUPERSEDED_MAX: Final = 100
-
-
-@attrs.frozen(kw_only=True)
-class CompactedQueueRow:
-    """One queue of a compacted topic."""
-
-    topic: str
-    queue_id: int
-    message_count: int
-    size: int
-    pair_count: int
-    """Pairs of files."""
-    min_queue_offset: int
-    max_queue_offset: int
-    compacted_to: int | None
-    """Queue offset after the last message that a run has seen; None if there was no run."""
-    compacted_timestamp: int | None
 
 
 @attrs.frozen(kw_only=True)
@@ -115,12 +97,12 @@ def kept_counts(opened: OpenedStore) -> dict[str, int]:
     return found
 
 
-def compacted_of(opened: OpenedStore) -> list[CompactedQueueRow] | None:
+def compacted_of(opened: OpenedStore) -> list[QueueSummary] | None:
     """Return all compacted queues; None if the store does not use the plugin ``compaction``."""
     plugin = _plugin(opened)
     if plugin is None:
         return None
-    return [CompactedQueueRow(**attrs.asdict(each)) for each in plugin.summaries()]
+    return list(plugin.summaries())
 
 
 def version_page(
@@ -250,7 +232,7 @@ def _version(message: MessageView, queue_offset: int, physical_offset: int | Non
     )
 
 
-def document_of(queues: list[CompactedQueueRow] | None, page: VersionPage | None) -> dict[str, Any]:
+def document_of(queues: list[QueueSummary] | None, page: VersionPage | None) -> dict[str, Any]:
     """Return plain values."""
     return {
         "queues": None if queues is None else [attrs.asdict(each) for each in queues],

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from reput_consumer.pop.receipthandles import UnackedMessage
 
-__all__ = ["GroupMember", "MemberList"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput_consumer.backend.memberregistry import MemberRegistry
+    from reput_consumer.messagequeue import MessageQueue
+
+__all__ = ["GroupMember", "MemberList", "members_of"]
 
 
 @attrs.frozen
@@ -55,3 +63,32 @@ class MemberList:
     def out_of_group(self, group: str) -> tuple[UnackedMessage, ...]:
         """Return what one group was handed and has not acknowledged."""
         return tuple(each for each in self.out if each.group == group)
+
+
+def members_of(
+    registry: MemberRegistry, held: Mapping[tuple[str, str], list[MessageQueue]]
+) -> tuple[GroupMember, ...]:
+    """Return the members of all groups of this process, by group and client id.
+
+    Args:
+        registry: knows them.
+        held: the queues that each has now, by group and client id.
+    """
+    return tuple(
+        GroupMember(
+            group,
+            each.member,
+            each.since,
+            each.broadcast,
+            tuple(sorted(each.topics)),
+            _places(held.get((group, each.member))),
+            each.pops,
+            each.subscriptions,
+        )
+        for group in registry.groups()
+        for each in registry.members(group)
+    )
+
+
+def _places(queues: list[MessageQueue] | None) -> tuple[tuple[str, int], ...] | None:
+    return None if queues is None else tuple((each.topic, each.queue_id) for each in queues)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.group.membersettings import Start
     from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.pop.poprequest import PopRequest
 
 __all__ = ["PopGroup"]
 
@@ -38,6 +39,32 @@ class PopGroup:
     """Counts requests, so that each begins at another queue."""
     _starts_unsaved: set[MessageQueue] = attrs.field(init=False, factory=set)
     """Queues where the group begins at a place that could not be saved."""
+
+    def queues_for(
+        self, port: EmbeddedBackend, request: PopRequest, retry: str
+    ) -> list[tuple[QueueKey, Leases]]:
+        """Return the queues that a request takes from, in its order.
+
+        Each request begins at another queue, but for topics of priorities.
+
+        Args:
+            port: the store.
+            request: what is asked for.
+            retry: the retry topic of the group.
+        """
+        found = [
+            *self.leases_of(port, request.topic, request.topic, request.start).items(),
+            *self.leases_of(port, retry, request.topic, request.start).items(),
+        ]
+        if request.queue_id is not None:
+            chosen = request.topic, request.queue_id
+            found = [each for each in found if each[0] == chosen or each[0][0] == retry]
+        topic = port.topics.get(request.topic)
+        if topic is not None and topic.is_prioritized and not self.is_ordered:
+            # The queue is the priority. New messages come before repeated messages.
+            return sorted(found, key=lambda each: (each[0][0] != request.topic, -each[0][1]))
+        at = self.turn % len(found) if found else 0
+        return found[at:] + found[:at]
 
     def leases_of(
         self, port: EmbeddedBackend, topic: str, asked: str, start: Start

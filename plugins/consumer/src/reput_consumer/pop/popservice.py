@@ -108,7 +108,7 @@ class PopService:
                 settings.consume_message_orderly if is_ordered is None else is_ordered
             )
             group.turn += 1
-            queues = self._queues(group, request, retry)
+            queues = group.queues_for(self.port, request, retry)
             try:
                 if group.is_ordered:
                     picked.take_ordered(queues)
@@ -176,26 +176,7 @@ class PopService:
         retry = pop_retry_topic(request.group, request.topic)
         self.port.sender.ensure_pop_retry(self.port.check_group(request.group), retry)
         with self._held(request.group) as group:
-            self._queues(group, request, retry)
-
-    def _queues(
-        self, group: PopGroup, request: PopRequest, retry: str
-    ) -> list[tuple[QueueKey, Leases]]:
-        """Return the queues to take from, in the order of this request."""
-        port = self.port
-        found = [
-            *group.leases_of(port, request.topic, request.topic, request.start).items(),
-            *group.leases_of(port, retry, request.topic, request.start).items(),
-        ]
-        if request.queue_id is not None:
-            chosen = request.topic, request.queue_id
-            found = [each for each in found if each[0] == chosen or each[0][0] == retry]
-        topic = port.topics.get(request.topic)
-        if topic is not None and topic.is_prioritized and not group.is_ordered:
-            # The queue is the priority. New messages come before repeated messages.
-            return sorted(found, key=lambda each: (each[0][0] != request.topic, -each[0][1]))
-        at = group.turn % len(found) if found else 0
-        return found[at:] + found[:at]
+            group.queues_for(self.port, request, retry)
 
     def _handle(self, key: QueueKey, topic: str, lease: Lease) -> Handle:
         return Handle(key[0] != topic, key[1], lease.queue_offset, lease.nonce, self._epoch)

@@ -61,8 +61,8 @@ def weigh(
         geometry: assumed if no file determines it.
 
     Returns:
-        The differences that count; None, so that bytes are compared, if there is no file, or if
-        the log has all of its records and the items need not be aligned.
+        The differences that count; None, so that bytes are compared, if the file is missing, or
+        if the log has all of its records and the items need not be aligned.
     """
     disk = comparison.disk
     if not comparison.is_partial:
