@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.errors import CreateMappedFileError
+from reput.errors import CorruptFileError, CreateMappedFileError
 from reput.files import Disk
 from reput_tools.cli.root import reput as program
 
@@ -200,3 +200,23 @@ def test_a_full_disk_is_an_error_when_the_file_should_grow(tmp_path):
         assert 5 < stored < 15
     with reput.open(tmp_path / "s", "r") as store:
         assert sum(len(batch) for batch in store.scan()) == stored
+
+
+@pytest.mark.parametrize("mode", ["r", "w"])
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_log_file_that_was_cut_is_not_taken_for_one_that_grows(number, mode, tmp_path):
+    root = tmp_path / "store"
+    with reput.open(root, config={"commitlog": {"file_size": 1 << 18, "grows": True}}) as store:
+        store.put_many([reput.Message("t", b"x" * 100) for _ in range(3_000)])
+    files = sorted((root / "commitlog").iterdir())
+    assert len(files) == 3
+    os.truncate(files[number], 8192)
+
+    if mode == "w":
+        with pytest.raises(CorruptFileError, match="put back the whole file"):
+            reput.open(root, mode="w")
+    else:
+        with reput.open(root, mode="r") as store:
+            assert any(files[number].name in problem for problem in store.problems)
+
+    assert files[number].stat().st_size == 8192

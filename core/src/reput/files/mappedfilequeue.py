@@ -78,7 +78,13 @@ class MappedFileQueue:
 
     # ------------------------------------------------------------------ which files there are
 
-    def load(self, *, writable: bool, damaged: Callable[[str], None] | None = None) -> None:
+    def load(
+        self,
+        *,
+        writable: bool,
+        damaged: Callable[[str], None] | None = None,
+        durable_end: int = 0,
+    ) -> None:
         """List the directory's files.
 
         An empty last file, which a crash may leave, is removed (in a read-only store, ignored).
@@ -87,6 +93,8 @@ class MappedFileQueue:
         Args:
             writable: whether the caller may change the files.
             damaged: called with a text for each file that is cut short or missing; None raises.
+            durable_end: offset below which all bytes were on disk: a file that grows and ends
+                before it is cut short.
 
         Raises:
             CorruptFileError: a file of another size than the rest, a gap between two files, or a
@@ -99,9 +107,9 @@ class MappedFileQueue:
             logger.warning("empty last file file=%s removed=%s", path, writable)
             if writable:
                 self._disk.remove(path)
-        if self.grows:
-            found = self._filled(found, writable=writable)
-        if found and damaged is not None:
+        short = self._short(found, durable_end) if self.grows else []
+        found = [(base, self.file_size if base in short else size) for base, size in found]
+        if found and damaged is not None and not self.grows:
             self._take_size_of(found, damaged)
         elif found and self.file_size <= 0:
             self.file_size = found[0][1]
@@ -126,16 +134,17 @@ class MappedFileQueue:
                 damaged(str(fault))
             expected = base + self.file_size
         self.bases = tuple(base for base, _ in found)
-
-    def _filled(self, found: list[tuple[int, int]], *, writable: bool) -> list[tuple[int, int]]:
-        """Return ``found`` with the full size of files that grow; a writer fills all but one."""
-        for number, (base, size) in enumerate(found):
-            if not 0 < size < self.file_size:
-                continue
-            if writable and number < len(found) - 1:
+        for base in short if writable else ():
+            if base != self.bases[-1]:
                 self.fill(base)
-            found[number] = base, self.file_size
-        return found
+
+    def _short(self, found: list[tuple[int, int]], durable_end: int = 0) -> list[int]:
+        """Return the bases of files that are shorter than when they are full, and not cut."""
+        return [
+            base
+            for base, size in found
+            if 0 < size < self.file_size and size >= min(durable_end - base, self.file_size)
+        ]
 
     def let_grow(self, grows: bool) -> None:
         """Let files grow from now on; or fill the files, and create full files from now on."""
@@ -193,7 +202,7 @@ class MappedFileQueue:
         found = self._sized_files(self.directory)
         known = frozenset(self.bases)
         if self.grows:
-            found = self._filled(found, writable=False)
+            known |= {*self._short(found)}
         self.bases = tuple(base for base, size in found if size == self.file_size or base in known)
 
     @property

@@ -379,7 +379,11 @@ def find_files(
     ledger = () if locked.ledger is None else (locked.ledger,)
     maps_to_read = request.writable and request.disk.reads_plainly
     files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
-    files.load(writable=request.writable, damaged=locked.problems.reporter)
+    files.load(
+        writable=request.writable,
+        damaged=locked.problems.reporter,
+        durable_end=locked.problems.read_or_report(lambda: _durable_end(locked), 0),
+    )
     if not files.bases:
         size = settings.log.file_size
         files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
@@ -392,6 +396,12 @@ def find_files(
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
+
+
+def _durable_end(locked: LockedStore) -> int:
+    """Return the offset below which the log was on disk, as the last writer has recorded it."""
+    place = next(iter(locked.note.file.known()), None)
+    return 0 if place is None else place.physical_offset
 
 
 def _require_empty(request: OpenRequest, files: MappedFileQueue) -> None:

@@ -43,13 +43,13 @@ class PopGroup:
     def queues_for(
         self, port: EmbeddedBackend, request: PopRequest, retry: str
     ) -> list[tuple[QueueKey, Leases]]:
-        """Return the queues that a request takes from, in its order.
+        """Return the queues to take from, in the order of one request.
 
         Each request begins at another queue, but for topics of priorities.
 
         Args:
             port: the store.
-            request: what is asked for.
+            request: the request.
             retry: the retry topic of the group.
         """
         found = [
