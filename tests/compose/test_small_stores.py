@@ -15,6 +15,8 @@ import reput
 from reput.errors import CorruptFileError, CreateMappedFileError
 from reput.files import Disk
 from reput_tools.cli.root import reput as program
+from reput_tools.offline import lock_store
+from reput_tools.offline.closedstore.fullsizes import fill as fill_files
 
 MIB = 1 << 20
 CHILD = """
@@ -167,6 +169,84 @@ def test_fill_makes_every_file_as_large_as_a_broker_expects(tmp_path):
     }
     assert kinds == {"commitlog": {256 << 10}, "consumequeue": {320}, "index": {40 + 32 + 660}}
     assert numbers(tmp_path / "s") == list(range(60))
+
+
+class FailingAt(Disk):
+    """Fails at one change of a size, or at one flush after it."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.left = number
+
+    def _count(self):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+
+    def truncate(self, descriptor, size):
+        self._count()
+        super().truncate(descriptor, size)
+
+    def flush(self, descriptor):
+        self._count()
+        super().flush(descriptor)
+
+
+def test_a_fill_that_failed_anywhere_is_ended_by_the_next_one(tmp_path):
+    fill(tmp_path / "whole", 30, config=SMALL)
+    number, is_done = 0, False
+    while not is_done:
+        root = tmp_path / "s"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", root)
+        with lock_store(root, disk=FailingAt(number)) as closed:
+            files = {"commitlog": 256 << 10, "consumequeue": 320, "index": 40 + 32 + 660}
+            try:
+                is_done = fill_files(closed, files)
+            except OSError:
+                assert number < 40
+        assert numbers(root) == list(range(30))
+        done = CliRunner().invoke(program, ["fill", str(root)])
+        assert done.exit_code == 0, done.output
+        assert "mappedFileSizeConsumeQueue=320" in done.output
+        found = sizes(root)
+        assert {size for name, size in found.items() if name.startswith("consumequeue")} == {320}
+        number += 1
+    assert number > 8
+
+
+def test_a_fill_wants_a_closed_store(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "k")], check=True)
+    assert killed.returncode == 0
+    before = sizes(tmp_path / "k")
+
+    refused = CliRunner().invoke(program, ["fill", str(tmp_path / "k")])
+
+    assert refused.exit_code == 1
+    assert "not closed" in refused.output
+    assert sizes(tmp_path / "k") == before
+
+
+def test_an_existing_store_keeps_whether_its_files_grow(tmp_path, caplog):
+    fill(tmp_path / "s", 3, config=SMALL)
+
+    with reput.open(tmp_path / "s", config={"commitlog": {"grows": False}}) as store:
+        assert store.config.grows
+
+    assert "reput fill" in caplog.text
+    with reput.open(tmp_path / "s") as store:
+        assert store.config.grows
+
+
+@pytest.mark.parametrize("traces", [["checkpoint", "abort"], ["config/topics.json"]])
+def test_a_brokers_directory_without_messages_gets_a_brokers_sizes(traces, tmp_path):
+    for name in ["commitlog/", *traces]:
+        path = tmp_path / "s" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if name.endswith("/") else path.write_bytes(b"")
+
+    with reput.open(tmp_path / "s") as store:
+        assert (store.config.grows, store.log.file_size) == (False, 1 << 30)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,6 @@ class PluginOpener:
             default_queue_count=self.log.config.default_queue_count,
             light_queues=self.log.config.max_light_queues > 0,
             grows=self.log.files.grows,
-            fills=self.log.files.fills,
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,
             note_loss=self._note_loss,

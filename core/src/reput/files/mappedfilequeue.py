@@ -53,8 +53,6 @@ class MappedFileQueue:
     grows: bool = False
     """Whether the last file may be shorter than the others: the rest reads as zeros. So may files
     before it, if a power cut took the last changes of their sizes."""
-    fills: bool = False
-    """Whether the files grew until this opening, which fills them."""
     visible_end: int | None = None
     """Offset after which nothing counts, whatever the files hold; None without such a limit."""
 
@@ -108,7 +106,8 @@ class MappedFileQueue:
             if writable:
                 self._disk.remove(path)
         short = self._short(found, durable_end) if self.grows else []
-        found = [(base, self.file_size if base in short else size) for base, size in found]
+        if short:
+            found = [(base, self.file_size if base in short else size) for base, size in found]
         if found and damaged is not None and not self.grows:
             self._take_size_of(found, damaged)
         elif found and self.file_size <= 0:
@@ -145,12 +144,6 @@ class MappedFileQueue:
             for base, size in found
             if 0 < size < self.file_size and size >= min(durable_end - base, self.file_size)
         ]
-
-    def let_grow(self, grows: bool) -> None:
-        """Let files grow from now on; or fill the files, and create full files from now on."""
-        self.fills, self.grows = self.grows and not grows, grows
-        if self.fills and self.bases:
-            self.fill(self.bases[-1])
 
     def fill(self, base: int) -> None:
         """Give a file its full size, which is on disk when this returns."""

@@ -62,10 +62,10 @@ class CommitLogConfig:
     grows: bool = attrs.field(default=False, validator=instance_of(bool))
     """Begin the files of the log, the queues and the index small, and extend them as messages come.
     If false, each file has its full size from the start, as a broker expects. A new store of
-    `reput.open` has growing files, unless you pass ``sizes="rocketmq"``, which also fills the files
-    of an existing store.
+    `reput.open` has growing files, unless you pass ``sizes="rocketmq"``. An existing store keeps
+    what it has; ``reput fill`` gives its files their full size.
 
-    Set it to false before a broker takes the directory over.
+    Set it to false if a broker is to take the directory over.
     """
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
     """``"async"``: a put returns when its bytes are in the page cache; they are flushed every

@@ -52,8 +52,6 @@ class StoreContext:
     grows: bool = False
     """Whether the store's files grow (the option ``grows`` of the log): make the plugin's files
     small, too. The last file of a run may then be shorter than the others."""
-    fills: bool = False
-    """Whether files of this store, which grew until now, get their full sizes in this opening."""
     light_queues: bool = False
     """Whether the store has light queues (its option ``max_light_queues``): a plugin that keeps
     queues lists messages in the light queues that they name."""

@@ -96,7 +96,6 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.queue_floors.floor,
             writable=context.writable,
             grows=context.grows,
-            fills=context.fills,
             scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         self._follower = TailingReader(context)
@@ -112,7 +111,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Set the file size to that of the files found, or of the store they are built for."""
         context = self.context
         root = context.root
-        least = self.config.units_per_file * UNIT_SIZE if context.grows or context.fills else 0
+        least = self.config.units_per_file * UNIT_SIZE if context.grows else 0
         sized = _first_size(found, least)
         self._is_sized = sized is not None
         if sized is None and context.sizes_from:

@@ -67,7 +67,7 @@ class QueueFiles(RecordFiles):
         self.per_file = self.shared.units_per_file  # a reader may have learnt it meanwhile
         found = list(unit_files(self.shared.disk, self.directory) if listed is None else listed)
         expected = self.file_size
-        if self.grows or self.shared.fills:
+        if self.grows:
             found = self._filled(found, expected)
         sizes = [size for _, size in found]
         if 0 in sizes:
@@ -108,11 +108,8 @@ class QueueFiles(RecordFiles):
                 filled.append((base, size))
                 continue
             filled.append((base, expected))
-            if self.shared.writable:
-                if self.shared.fills:
-                    self.shared.fill(f"{self.directory}/{file_name(base)}", expected)
-                elif number < len(found) - 1:
-                    return [*filled, *((later, 0) for later, _ in found[number + 1 :])]
+            if self.shared.writable and number < len(found) - 1:
+                return [*filled, *((later, 0) for later, _ in found[number + 1 :])]
         return filled
 
     def _advice(self) -> str:

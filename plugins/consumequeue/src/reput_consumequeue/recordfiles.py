@@ -39,8 +39,6 @@ class FileSet:
     writable: bool = attrs.field(kw_only=True)
     grows: bool = attrs.field(default=False, kw_only=True)
     """Whether the last file of a run ends after its last record (`StoreContext.grows`)."""
-    fills: bool = attrs.field(default=False, kw_only=True)
-    """Whether such files get their full size when they are loaded."""
     scratch: str = attrs.field(default="", kw_only=True)
     """Temporary path at which files are made; next to the file when left out."""
     unflushed: DirtyFiles[str] = attrs.field(init=False)

@@ -142,7 +142,6 @@ class IndexPlugin(reput.Plugin):
             Geometry(self.config.slots_per_file, self.config.items_per_file),
             context.writable,
             grows=context.grows,
-            fills=context.fills,
         )
 
     @reput.hookimpl

@@ -80,8 +80,7 @@ class RecoveryReport:
                     if least <= size <= index.geometry.file_size:
                         continue
                 if size != index.geometry.file_size:
-                    log = logger.info if index.fills else logger.warning
-                    log(
+                    logger.warning(
                         "file of another size file=%s size=%d expected=%d",
                         file.path,
                         size,

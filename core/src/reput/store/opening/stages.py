@@ -262,7 +262,9 @@ def _has_files(root: str, disk: Disk, names: Collection[str]) -> bool:
     """Whether a program has made files whose sizes a store must keep."""
     if "commitlog" in names and disk.list_names(os.path.join(root, "commitlog")):
         return True
-    return "consumequeue" in names or "index" in names
+    # A broker that has stored nothing yet has only files of these names.
+    traces = {"abort", "checkpoint", "config"} if OWN_DIRECTORY not in names else set()
+    return not {"consumequeue", "index", *traces}.isdisjoint(names)
 
 
 def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str | None:
@@ -379,21 +381,28 @@ def find_files(
     ledger = () if locked.ledger is None else (locked.ledger,)
     maps_to_read = request.writable and request.disk.reads_plainly
     files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
-    files.load(
-        writable=request.writable,
-        damaged=locked.problems.reporter,
-        durable_end=locked.problems.read_or_report(lambda: _durable_end(locked), 0),
-    )
+    durable_end = 0
+    if grew:
+        durable_end = locked.problems.read_or_report(lambda: _durable_end(locked), 0)
+    files.load(writable=request.writable, damaged=locked.problems.reporter, durable_end=durable_end)
     if not files.bases:
-        size = settings.log.file_size
+        size, grew = settings.log.file_size, settings.log.grows if locked.is_new else grew
         files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
     if request.writable and grew != settings.log.grows:
-        files.let_grow(settings.log.grows)
+        logger.warning(
+            "option not followed, a store keeps its sizes option=grows asked=%s; `reput fill` "
+            "gives files their full size",
+            settings.log.grows,
+        )
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)
+    if grew != config.grows:
+        config = attrs.evolve(config, grows=grew)
     check_names(files)
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
+    if "grows" in remembered:
+        remembered["grows"] = grew
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
 

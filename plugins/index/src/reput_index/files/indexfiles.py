@@ -44,8 +44,6 @@ class IndexFiles:
     writable: bool
     grows: bool = attrs.field(default=False, kw_only=True)
     """Whether a file ends after its last item until it is full (`StoreContext.grows`)."""
-    fills: bool = attrs.field(default=False, kw_only=True)
-    """Whether recovery gives such files their full size."""
     files: tuple[IndexFile, ...] = ()
     """The tuple is replaced whole, so that readers need no lock."""
     lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -131,14 +129,14 @@ class IndexFiles:
     def _ends_after_items(self, file: IndexFile, sizes: dict[str, int]) -> bool:
         """Whether the only file has the configured geometry for certain, and grows."""
         end = self.geometry.position_of_item(file.header.next_item)
-        return (self.grows or self.fills) and sizes[os.path.basename(file.path)] == end
+        return self.grows and sizes[os.path.basename(file.path)] == end
 
     def _follow(self, sizes: dict[str, int], directory: str) -> None:
         """Take over the geometry of files made with another configuration."""
         if self.geometry.file_size in sizes.values():
             return
         names, least = sorted(sizes), 0
-        if self.grows or self.fills:
+        if self.grows:
             # The last file does not show how many items it will have.
             least = self.geometry.item_count if len(names) == 1 else 0
             names = names[:-1] or names

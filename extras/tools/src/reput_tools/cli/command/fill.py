@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from reput_tools.cli.kit.jsonkeys import json_option
 from reput_tools.cli.kit.options import path_argument, with_debug
+
+if TYPE_CHECKING:
+    from reput import Store
 
 __all__ = ["fill"]
 
@@ -28,20 +33,45 @@ def fill(path: str, as_json: bool) -> None:
     """Give the files of the store at PATH their full size, as a broker needs them.
 
     A new store of reput has small files, which grow. A broker refuses a file whose length is not
-    the configured one. This command extends the files without taking disk space, and new files
-    have their full size from then on. The last lines of the output are the options that
-    `broker.conf` needs. No other process may have the store open for writing.
+    the configured one. This command extends the files without taking disk space. No plugin runs,
+    and nothing is delivered or removed. New files have their full size from then on. The last
+    lines of the output are the options that `broker.conf` needs. No other process may have the
+    store open for writing.
     """
-    from reput.log import LOG_SECTION
-    from reput_tools.cli.kit.brokerconf import settings_of
+    import reput
+    from reput_tools.cli.kit.brokerconf import full_sizes, settings_of
+    from reput_tools.cli.kit.exitcodes import ExitCode
+    from reput_tools.cli.kit.failures import Failure
     from reput_tools.cli.kit.output import print_json
-    from reput_tools.cli.kit.storeopening import open_to_write
+    from reput_tools.cli.kit.storeopening import follows_links
+    from reput_tools.offline import lock_store
+    from reput_tools.offline.closedstore.fullsizes import fill as fill_files
 
-    with open_to_write(path, config={LOG_SECTION: {"grows": False}}) as store:
-        grew, root, settings = store.log.files.fills, store.root, settings_of(store)
+    with lock_store(path, follow_links=follows_links()) as closed:
+        root = closed.root
+        if closed.closed_at is None:
+            text = f"{root}: nothing was changed: the store was not closed by its last writer"
+            step = "a program that opens it for writing and closes it repairs that"
+            raise Failure(f"{text}; {step}", ExitCode.DAMAGED)
+        with reput.open(root, "r", follow_links=follows_links()) as store:
+            broken = [*store.problems, *_unusable(store)]
+            if broken:
+                text = f"{root}: nothing was changed: {broken[0]}"
+                raise Failure(f"{text}; `reput verify` says what to do", ExitCode.DAMAGED)
+            sizes, settings = full_sizes(store), settings_of(store)
+        grew = fill_files(closed, sizes)
     if as_json:
         print_json({"path": root, "is_changed": grew, "settings": settings})
         return
     click.echo("all files have their full size now" if grew else "all files have their full size")
     for line in settings:
         click.echo(line)
+
+
+def _unusable(store: Store) -> list[str]:
+    """Return why plugins whose files are to be filled cannot be used."""
+    return [
+        f"the plugin {state.name!r} cannot be used: {state.last_error}"
+        for state in store.plugins()
+        if state.name not in store.plugin_objects
+    ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["settings_of"]
+__all__ = ["full_sizes", "settings_of"]
 
 _FILE_SIZE: Final = 1 << 30
 _SIZES: Final = (
@@ -23,15 +23,10 @@ def settings_of(store: Store) -> list[str]:
     found: dict[str, Any] = {}
     if store.log.file_size != _FILE_SIZE:
         found["mappedFileSizeCommitLog"] = store.log.file_size
-    reports = store.report()["plugins"]
-    for name, default, plugin, option, size in _SIZES:
-        config: Any = getattr(store.plugin_objects.get(plugin), "config", None)
-        if config is None:
-            continue
-        # The plugin's report first: files that existed before keep their sizes.
-        value = reports.get(plugin, {}).get(option, getattr(config, option)) * size
-        if value != default:
-            found[name] = value
+    sizes = _sizes_of(store)
+    found |= {
+        name: sizes[name] for name, default, *_ in _SIZES if sizes.get(name, default) != default
+    }
     queues: Any = getattr(store.plugin_objects.get("consumequeue"), "config", None)
     switches = {
         "enableConsumeQueueExt": queues is not None and queues.extend,
@@ -41,3 +36,26 @@ def settings_of(store: Store) -> list[str]:
     }
     found |= {name: "true" for name, is_on in switches.items() if is_on}
     return [f"{name}={value}" for name, value in found.items()]
+
+
+def full_sizes(store: Store) -> dict[str, int]:
+    """Return the sizes of full files, bytes, by their directory below the store's."""
+    sizes, found = _sizes_of(store), {"commitlog": store.log.file_size}
+    if "mappedFileSizeConsumeQueue" in sizes:
+        found["consumequeue"] = sizes["mappedFileSizeConsumeQueue"]
+    if "maxHashSlotNum" in sizes:
+        # As `reput_index.layout.file_size`, whose plugin may not be installed.
+        slots, items = sizes["maxHashSlotNum"], sizes["maxIndexNum"]
+        found["index"] = 40 + 4 * slots + 20 * items
+    return found
+
+
+def _sizes_of(store: Store) -> dict[str, int]:
+    """Return the sizes of the plugins' files by RocketMQ's names of options."""
+    found, reports = {}, store.report()["plugins"]
+    for name, _, plugin, option, size in _SIZES:
+        config: Any = getattr(store.plugin_objects.get(plugin), "config", None)
+        if config is not None:
+            # The plugin's report first: files that existed before keep their sizes.
+            found[name] = reports.get(plugin, {}).get(option, getattr(config, option)) * size
+    return found
