@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 import reput
 from reput import Message, ReadStatus
 from reput.errors import ReputError, StoreClosedError
+from reput.files import FileWatch
+from reput.files.system import filewatch
+from reput_aio import arrivals
 from reput_aio.readplacement import ReadPlacement
 from reput_aio.threads import Threads
 from reput_consumer import Retry
@@ -147,6 +151,54 @@ def test_a_reader_beside_the_writer_sees_what_that_puts(tmp_path):
             read = asyncio.create_task(reader.read("orders", 0, 1, wait=60))
             await put(store, b"2")
             await store.flush()
+            return bodies_of((await read).messages)
+
+    assert run(main, tmp_path / "store") == [b"2"]
+
+
+def test_a_reader_that_never_looks_by_itself_is_woken_by_reports_of_the_system(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(filewatch, "_QUIET_SECONDS", math.inf)
+
+    async def main(store):
+        await put(store, b"1")
+        async with reput.aio.open(tmp_path / "store", "r") as reader:
+            found = []
+            for number in range(2):
+                read = asyncio.create_task(reader.read("orders", 0, 1 + number, wait=30))
+                await waiting(reader, 1)
+                await put(store, b"more")
+                found.append(await read)
+            return [bodies_of(each.messages) for each in found]
+
+    assert run(main, tmp_path / "store") == [[b"more"], [b"more"]]
+
+
+def test_a_reader_forgets_queues_that_nobody_waits_for_and_sleeps(tmp_path, monkeypatch):
+    asleep = threading.Event()
+
+    class Watch(FileWatch):
+        def wait(self, seconds):
+            if seconds == math.inf:
+                asleep.set()
+            return super().wait(seconds)
+
+    monkeypatch.setattr(filewatch, "_QUIET_SECONDS", 0.001)
+    monkeypatch.setattr(arrivals, "FileWatch", Watch)
+
+    async def main(store):
+        await put(store, b"1")
+        async with reput.aio.open(tmp_path / "store", "r") as reader:
+            for number in range(3):
+                await reader.read("orders", number, 1, wait=0.001)
+            assert await asyncio.to_thread(asleep.wait, 60)
+            watch = reader._arrivals._watch
+            assert not (watch._places or watch._watches or watch._keys)
+            read = asyncio.create_task(reader.read("orders", 0, 1, wait=60))
+            await waiting(reader, 1)
+            watch.interval = math.inf
+            await put(store, b"2")
             return bodies_of((await read).messages)
 
     assert run(main, tmp_path / "store") == [b"2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,25 @@ def test_a_directory_may_come_into_being_later(watch, tmp_path):
     assert watch.wait(LONG) == {"key"}
     write(tmp_path / "queues/orders/0/file")
     assert watch.wait(LONG) == {"key"}
+
+
+def test_a_key_is_removed_and_the_system_watches_what_other_keys_need(watch, tmp_path):
+    for name, key in (("a", "one"), ("a", "two"), ("b", "three")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        watch.add(key, name)
+    watched = Path(f"/proc/self/fdinfo/{watch._inotify}")
+    assert watched.read_text().count("inotify wd") == 2
+
+    for key in ("one", "three", "never added"):
+        watch.remove(key)
+    assert watched.read_text().count("inotify wd") == 1
+    write(tmp_path / "b/file")
+    write(tmp_path / "a/file")
+    assert watch.wait(LONG) == {"two"}
+
+    watch.add("three", "b")
+    write(tmp_path / "b/file")
+    assert watch.wait(LONG) == {"three"}
 
 
 def test_a_wait_ends_when_another_thread_wakes_it(watch):

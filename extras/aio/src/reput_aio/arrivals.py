@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,9 @@ class Arrivals:
         self._end: Callable[[], None] | None = None
         self._watch: FileWatch | None = None
         """Of a store into which another process puts."""
+        self._watched: set[_Queue] = set()
+        self._is_idle = False
+        """Whether the thread that looks sleeps until a coroutine waits."""
         self._is_closed = False
 
     @contextlib.contextmanager
@@ -48,7 +52,11 @@ class Arrivals:
                 self._end = self._start()
             self._waiting.setdefault(key, set()).add(future)
             if self._watch is not None:
+                self._watched.add(key)
                 self._watch.add(key, "consumequeue", topic, str(queue_id))
+                if self._is_idle:
+                    self._is_idle = False
+                    self._watch.wake()
         try:
             yield future
         finally:
@@ -81,12 +89,32 @@ class Arrivals:
         return end
 
     def _look(self, watch: FileWatch) -> None:
-        """Wake those whose queues were written by another process, and now and then all."""
+        """Wake those whose queues were written by another process, and now and then all.
+
+        It sleeps without a limit once nobody has waited at such a time.
+        """
+        looked = time.monotonic()
         while not self._is_closed and not self._store.closed:
-            changed = watch.wait(watch.interval)
+            is_idle = self._is_idle
+            changed = watch.wait(
+                math.inf if is_idle else looked + watch.interval - time.monotonic()
+            )
+            now = time.monotonic()
+            if is_idle:
+                looked = now
+            is_due = now - looked >= watch.interval
             with self._lock:
-                found = self._take((changed or self._waiting.keys()).__contains__)
-            _call_each(found, _set_done if changed else _set_looked)
+                waiting = set(self._waiting)
+                reported = self._take(changed.__contains__)
+                others = self._take(lambda key: True) if is_due else []
+                if is_due:
+                    looked = now
+                    self._is_idle = not waiting
+                    for key in self._watched - waiting:  # not at each read, as most wait again
+                        watch.remove(key)
+                    self._watched &= waiting
+            _call_each(reported, _set_done)
+            _call_each(others, _set_looked)
 
     def found_more(self) -> None:
         """Note that a read found messages that were not reported."""

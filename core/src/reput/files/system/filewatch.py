@@ -8,6 +8,7 @@ or ten times a second where such looks, and not the reports, have found somethin
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 import struct
@@ -22,6 +23,7 @@ __all__ = ["FileWatch"]
 
 # <sys/inotify.h>: written, renamed into the directory, created in it, the directory removed.
 _MODIFY, _MOVED_TO, _CREATE, _DELETE_SELF = 0x2, 0x80, 0x100, 0x400
+_IGNORED: Final = 0x8000  # the watch has ended: its directory was removed, or `remove` ended it
 _KINDS: Final = _MODIFY | _MOVED_TO | _CREATE | _DELETE_SELF
 _EVENT: Final = struct.Struct("iIII")  # watch, kinds, cookie, size of the name that follows
 _READ_SIZE: Final = 1 << 16
@@ -30,13 +32,17 @@ _LOOK_SECONDS: Final = 0.1
 
 
 class FileWatch:
-    """Waits for changes in directories below one root. `add` and `wake` may be called anywhere."""
+    """Waits for changes in directories below one root.
+
+    One thread waits; the other methods may be called by any thread.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.fspath(root)
         self._lock = threading.Lock()
         self._places: dict[Hashable, tuple[str, ...]] = {}
         self._keys: dict[int, set[Hashable]] = {}
+        self._watches: dict[Hashable, set[int]] = {}
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
@@ -62,6 +68,16 @@ class FileWatch:
                 self._places[key] = names
                 self._follow(key)
 
+    def remove(self, key: Hashable) -> None:
+        """Report ``key`` no longer; nothing happens if it was not added."""
+        with self._lock:
+            self._places.pop(key, None)
+            for watch in self._watches.pop(key, ()):
+                keys = self._keys.get(watch, set())
+                keys.discard(key)
+                if not keys and self._keys.pop(watch, None) is not None:
+                    _library().inotify_rm_watch(self._inotify, watch)
+
     def _follow(self, key: Hashable) -> None:
         library, names = _library(), self._places[key]
         if library is None or self._inotify < 0:
@@ -71,15 +87,17 @@ class FileWatch:
             watch = library.inotify_add_watch(self._inotify, os.fsencode(path), _KINDS)
             if watch >= 0:
                 self._keys.setdefault(watch, set()).add(key)
+                self._watches.setdefault(key, set()).add(watch)
                 return
 
     def wait(self, seconds: float) -> set[Hashable]:
-        """Wait for a change, for `wake`, or for so many seconds.
+        """Wait for a change, for `wake`, or for so many seconds (``math.inf``: without a limit).
 
         Returns:
-            The keys of the changed directories; none after `wake`, or if the time is over.
+            The keys of the changed directories; none after `wake`, or if the time is over, or
+            after `remove`.
         """
-        self._poll.poll(max(seconds, 0) * 1000)
+        self._poll.poll(None if seconds == math.inf else max(seconds, 0) * 1000)
         try:
             while os.read(self._woken, _READ_SIZE):
                 pass
@@ -111,6 +129,8 @@ class FileWatch:
                 found |= keys
                 if kinds & ~_MODIFY:
                     moved |= keys
+                if kinds & _IGNORED:
+                    self._keys.pop(watch, None)
             for key in moved & self._places.keys():
                 self._follow(key)  # a directory nearer to the key may exist now
         return found
@@ -142,6 +162,7 @@ def _library() -> Any:
         library = ctypes.CDLL(None, use_errno=True)
         library.inotify_init1.argtypes = (ctypes.c_int,)
         library.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
+        library.inotify_rm_watch.argtypes = (ctypes.c_int, ctypes.c_int)
     except (OSError, AttributeError, TypeError):
         return None
     return library
