@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 from collections.abc import Callable
 
 import pytest
@@ -183,6 +184,8 @@ def test_all_tries_together_end_in_their_time(cluster: FakeCluster, client: Clie
     cluster.broker.faults.append(Fault(_SEND, 10))
     with client.producer("shop") as producer, pytest.raises(SendError, match="no answer"):
         producer.send(Message("orders", b"x"), timeout=0.1)
+    with client.producer("shop") as producer, pytest.raises(ValueError, match="timeout: a number"):
+        producer.send(Message("orders", b"x"), timeout=math.nan)
 
 
 def test_a_message_stored_unsafely_is_a_result_or_tried_elsewhere(client_of: ClientOf) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import select
 import struct
 import time
@@ -113,6 +114,9 @@ def test_the_next_start_goes_on_where_the_last_ended(tmp_path, log_bytes, quick)
         with followed(tmp_path / "store", master, quick()) as (store, follower):
             assert follower.wait_state(State.FOLLOWING, timeout=WAIT) is State.FOLLOWING
             follower.wait_caught_up(WAIT)
+            for wait in (follower.wait_caught_up, follower.wait_state):
+                with pytest.raises(ValueError, match="timeout: a number"):
+                    wait(timeout=math.nan)
             end = store.log.max_physical_offset
         master.append(log_bytes[100_001:])
         with followed(tmp_path / "store", master, quick(overlap=64)) as (store, follower):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from words import WordsPlugin, messages_with
@@ -90,6 +92,8 @@ def test_a_query_that_takes_too_long_is_given_up(store):
 
     with pytest.raises(QueryError, match=r"longer than 0\.01 s"):
         store.plugin("words").query(endless, timeout=0.01)
+    with pytest.raises(ValueError, match="timeout: a number"):
+        store.plugin("words").query("SELECT 1", timeout=math.nan)
 
 
 def test_a_closed_table_answers_no_query_and_stays(tmp_path):

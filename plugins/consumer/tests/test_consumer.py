@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import math
 import threading
 
 import pytest
@@ -181,6 +182,13 @@ def test_seconds_and_counts_that_are_none_are_refused_before_anything_is_read(at
     for method in ("consumer", "pop_consumer"):
         with pytest.raises(TypeError, match=r"^idle: a number of seconds expected, found '1s'"):
             getattr(at.store, method)("g", "orders", idle="1s")
+        with pytest.raises(ValueError, match=r"^idle: a number of seconds expected, found nan"):
+            getattr(at.store, method)("g", "orders", idle=math.nan)
+    for method in ("pull_consumer", "pop_consumer"):
+        with getattr(at.store.plugin("consumer"), method)(method, "orders") as consumer:
+            call = consumer.poll if method == "pull_consumer" else consumer.receive
+            with pytest.raises(ValueError, match=r"^seconds: "):
+                call(seconds=math.nan)
     with at.consumer("g") as consumer:
         with pytest.raises(TypeError, match=r"^seconds: "):
             consumer.next("1s")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 from reput import ReadStatus
-from reput_aio.storecalls import LoopState, StoreCalls
+from reput_aio.storecalls import LoopState, StoreCalls, checked_seconds
 
 if TYPE_CHECKING:
     from reput import MessageView, QueryResult, QueueInfo, ReadColumns, ReadResult
@@ -97,9 +97,7 @@ class AsyncReads(StoreCalls):
         """
         state = self._state()
         given = max_count, max_bytes, filter
-        if isinstance(wait, bool) or not isinstance(wait, int | float):
-            raise TypeError(f"wait: seconds expected, found {wait!r}")
-        limit = time.monotonic() + wait
+        limit = time.monotonic() + checked_seconds("wait", wait)
         is_reported = True
         while True:
             if wait <= 0:

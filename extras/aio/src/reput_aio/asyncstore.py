@@ -18,7 +18,7 @@ from reput_aio.asyncreads import AsyncReads
 from reput_aio.awaitablecalls import AwaitableCalls, awaitable
 from reput_aio.batch import Batch
 from reput_aio.readplacement import SLOW_SECONDS, SPARED_SECONDS
-from reput_aio.storecalls import LoopState
+from reput_aio.storecalls import LoopState, checked_seconds
 from reput_aio.threads import on_own_thread
 
 if TYPE_CHECKING:
@@ -312,6 +312,8 @@ class AsyncStore(AsyncReads):
         Raises:
             ServiceNotAvailableError: as for `reput.Store.close`.
         """
+        if timeout is not None:
+            checked_seconds("timeout", timeout)
         with self._lock:
             if self._closing is None:
                 task = asyncio.current_task()

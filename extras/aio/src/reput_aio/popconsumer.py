@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from reput_aio.awaitablecalls import AwaitableCalls
+from reput_aio.storecalls import checked_seconds
 
 if TYPE_CHECKING:
     from reput_aio.threads import Threads
@@ -70,7 +71,9 @@ class AsyncPopConsumer:
         """
         arrived = asyncio.Event()
         loop = asyncio.get_running_loop()
-        limit = None if seconds is None else loop.time() + seconds
+        limit = None
+        if seconds is not None:
+            limit = loop.time() + checked_seconds("seconds", seconds)
         self._waiting.add(arrived)
         try:
             while not self._is_stopped:

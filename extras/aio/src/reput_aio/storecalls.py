@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -22,10 +23,24 @@ from reput_aio.threads import Threads, on_own_thread
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["AsyncStoreConfig", "LoopState", "StoreCalls"]
+__all__ = ["AsyncStoreConfig", "LoopState", "StoreCalls", "checked_seconds"]
 
 _Answer = TypeVar("_Answer")
 _Args = ParamSpec("_Args")
+
+
+def checked_seconds(argument: str, given: Any) -> float:
+    """Return a number of seconds as it was given; what waits takes less than 0 as 0.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is NaN, which no clock reaches.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{argument}: seconds expected, found {given!r:.100}")
+    if math.isnan(given):
+        raise ValueError(f"{argument}: seconds expected, found {given!r}")
+    return given
 
 
 @attrs.frozen(kw_only=True)

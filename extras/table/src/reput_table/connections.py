@@ -7,6 +7,7 @@ reach them through `reput.files.Disk`, which is asked first whether the path is 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import sqlite3
@@ -202,7 +203,10 @@ def run_query(
 
     Raises:
         QueryError: SQLite refuses the query, it would change something, or it takes too long.
+        ValueError: the seconds are NaN.
     """
+    if math.isnan(seconds):
+        raise ValueError(f"timeout: a number of seconds expected, found {seconds!r}")
     stop = time.monotonic() + seconds
     connection.set_authorizer(_allow_reading)
     connection.set_progress_handler(lambda: time.monotonic() > stop, _STEPS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import datetime as dt
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -286,6 +287,8 @@ class Producer:
         return await self._sender.send(self.group, outgoing, chosen, self._seconds(timeout))
 
     def _seconds(self, timeout: float | None) -> float:
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError(f"timeout: a number of seconds expected, found {timeout!r}")
         return self._runtime.options.send_timeout if timeout is None else timeout
 
     def _check_open(self) -> None:

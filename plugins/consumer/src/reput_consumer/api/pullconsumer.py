@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from reput.errors import OffsetOutOfRangeError
 from reput_consumer.api.receivedmessage import all_received
 from reput_consumer.errors import NotAssignedError
+from reput_consumer.group.membersettings import seconds_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,7 +58,7 @@ class PullConsumer:
         """
         engine = self._engine
         engine.check_open()
-        delivery = engine.take(max_count, seconds)
+        delivery = engine.take(max_count, seconds_of("seconds", seconds))
         if delivery is None:
             return []
         found = all_received(delivery, 0, len(delivery))

@@ -76,8 +76,11 @@ def seconds_of(argument: str, given: object) -> float | None:
 
     Raises:
         TypeError: it is not a number; the text names the argument.
+        ValueError: it is NaN.
     """
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
+        if given != given:
+            raise ValueError(f"{argument}: a number of seconds expected, found {given!r}")
         return given
     raise TypeError(f"{argument}: a number of seconds expected, found {given!r:.100}")
 

@@ -19,7 +19,7 @@ import attrs
 from reput.errors import ReputError
 from reput.record import unpack_body
 from reput_consumer.errors import ConsumerClosedError
-from reput_consumer.group.membersettings import Start
+from reput_consumer.group.membersettings import Start, seconds_of
 from reput_consumer.names import pop_retry_topic
 from reput_consumer.pop.poprequest import PopRequest
 from reput_consumer.selectors import Selector
@@ -202,6 +202,7 @@ class PopConsumer:
         """
         if max_count < 1:
             raise ValueError(f"max_count {max_count}: 1 or more expected")
+        seconds_of("seconds", seconds)
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             if self._is_closed or self.popper.is_closed:

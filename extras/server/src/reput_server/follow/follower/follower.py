@@ -174,7 +174,7 @@ class Follower:
             FollowEndedError: the follower ended before.
         """
         shared = self._shared
-        deadline = None if timeout is None else shared.clock() + timeout
+        deadline = shared.deadline_after(timeout)
         with shared.changed:
             # Connected: a directory is not read before it is open.
             if not shared.wait_for(lambda: shared.facts is not None, deadline):
@@ -213,7 +213,7 @@ class Follower:
     def wait_state(self, *states: State, timeout: float | None = None) -> State:
         """Wait until the follower is in one of ``states``, or has ended; return its state."""
         shared = self._shared
-        deadline = None if timeout is None else shared.clock() + timeout
+        deadline = shared.deadline_after(timeout)
         with shared.changed:
             while shared.state not in states and not shared.state.is_final:
                 left = None if deadline is None else deadline - shared.clock()
@@ -224,7 +224,8 @@ class Follower:
     def wait_changed(self, status: FollowStatus, timeout: float) -> None:
         """Wait until ``status`` is another, but for its figures, at most ``timeout`` seconds."""
         shared = self._shared
-        deadline = shared.clock() + timeout
+        deadline = shared.deadline_after(timeout)
+        assert deadline is not None
         before = status.state, status.text, status.metadata_count
         with shared.changed:
             while (shared.state, shared.shown_text, shared.metadata_count) == before:

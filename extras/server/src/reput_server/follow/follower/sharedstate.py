@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,16 @@ class SharedState:
                 return False
             self.changed.wait(left)
         return True
+
+    def deadline_after(self, timeout: float | None) -> float | None:
+        """Return the time of `clock` when so many seconds have passed; None for None.
+
+        Raises:
+            ValueError: it is NaN.
+        """
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError(f"timeout: a number of seconds expected, found {timeout!r}")
+        return None if timeout is None else self.clock() + timeout
 
     def pause(self, seconds: float) -> None:
         """Wait on a thread of the follower; ends early when the follower does."""
