@@ -67,7 +67,7 @@ def print_matches(found: Found, render: Render, limit: int | None, *, has_marks:
                 stream.write(_BETWEEN)
             last = place
             stream.write(_MATCH if is_match else _NEIGHBOUR)
-        stream.write(render(Placed(message.queue_offset, message)))
+        stream.writelines(render(Placed(message.queue_offset, message)))
         if count == limit and not has_marks:
             break
     return count

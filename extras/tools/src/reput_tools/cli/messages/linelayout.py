@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -12,6 +11,7 @@ import click
 from reput_tools.cli.kit.escape import body_text, escape_text, json_safe
 from reput_tools.cli.kit.output import styled
 from reput_tools.cli.kit.timestamps import format_timestamp
+from reput_tools.cli.messages.jsonindent import indented, json_text
 
 if TYPE_CHECKING:
     from reput_tools.cli.messages.bodies import BodyOf
@@ -76,21 +76,22 @@ def _head(placed: Placed) -> list[tuple[str, dict[str, Any]]]:
     return [(text, style) for text, style in texts if text]
 
 
-def laid_out(layout: Layout, body_of: BodyOf) -> Callable[[Placed, str], str]:
-    """Return the function that prints a message as ``layout`` says."""
+def laid_out(layout: Layout, body_of: BodyOf) -> Callable[[Placed, str], Iterator[str]]:
+    """Return the function that gives the lines of a message as ``layout`` says."""
 
-    def shown(placed: Placed, body: str) -> str:
+    def shown(placed: Placed, body: str) -> Iterator[str]:
         from reput_tools.cli.kit.terminaltable import width_of
 
         head = [(styled(text, **style), width_of(text)) for text, style in _head(placed)]
         data = b"" if body == "none" else body_of(placed.message)
         if not layout.is_pretty:
             text = body_text(data, body) if body != "none" else ""
-            return _line([*head, (text, width_of(text))] if text else head, layout.width)
-        lines = [_line(head, layout.width)]
+            yield _line([*head, (text, width_of(text))] if text else head, layout.width)
+            return
+        yield _line(head, layout.width)
         if body != "none":
-            lines += [_line([(_INDENT + each, 0)], layout.width) for each in _pretty(data, body)]
-        return "\n".join(lines)
+            for each in _pretty(data, body):
+                yield _line([(_INDENT + each, 0)], layout.width)
 
     return shown
 
@@ -113,13 +114,10 @@ def _line(parts: list[tuple[str, int]], width: int | None) -> str:
     return "  ".join([*(each for each, _ in parts[:-1]), cut(click.unstyle(text), left)])
 
 
-def _pretty(data: bytes, body: str) -> list[str]:
-    """Return the lines of a body: of JSON with indents, of another text as it is."""
-    try:
-        document = json.loads(data) if body == "text" else None
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict | list):
-        text = body_text(data, body)
-        return [text] if text else []
-    return json_safe(json.dumps(document, indent=2, ensure_ascii=False)).split("\n")
+def _pretty(data: bytes, body: str) -> Iterator[str]:
+    """Yield the lines of a body: of JSON with indents, of another text as it is."""
+    text = json_text(data) if body == "text" else None
+    if text is not None:
+        yield from map(json_safe, indented(text))
+    elif shown := body_text(data, body):
+        yield shown

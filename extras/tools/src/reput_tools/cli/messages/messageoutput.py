@@ -32,7 +32,7 @@ class MessageOutput:
         stream = sys.stdout.buffer
         for each in found:
             if isinstance(each, Placed):
-                stream.write(self._render(each))
+                stream.writelines(self._render(each))
             else:
                 self._tell(each)
             if self._flush:

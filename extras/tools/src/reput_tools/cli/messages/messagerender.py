@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Render", "host_text", "message_document", "renderer"]
 
-Render = Callable[["Placed"], bytes]
+Render = Callable[["Placed"], "Iterable[bytes]"]
+"""Gives what to print of a message, in pieces."""
 
 _TRANSACTIONS = {0x0: "none", 0x4: "prepared", 0x8: "commit", 0xC: "rollback"}
 
@@ -61,8 +62,8 @@ def renderer(
             raise click.UsageError(
                 "--json prints every field: no --format and no --body raw with it"
             )
-        return lambda placed: json_line(
-            message_document(placed.message, placed.queue_offset, body, body_of)
+        return lambda placed: (
+            json_line(message_document(placed.message, placed.queue_offset, body, body_of)),
         )
     if body == "raw":
         if template is not None:
@@ -72,14 +73,26 @@ def renderer(
                 "--body raw writes bytes as they are, which a terminal would obey; "
                 "send the output into a file or a pipe"
             )
-        return lambda placed: body_of(placed.message) + b"\n"
-    if template is not None:
-        line = _template_line(template, body_of)
-    else:
-        line = _plain_line(body_of, mark) if layout is None else laid_out(layout, body_of)
+        return lambda placed: (body_of(placed.message), b"\n")
     # A character that the terminal cannot show becomes an escape, never an error.
     encoding = sys.stdout.encoding or "utf-8"
-    return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
+    if layout is not None:
+        lines = laid_out(layout, body_of)
+        return lambda placed: (
+            piece.encode(encoding, "backslashreplace")
+            for piece in _joined(lines(placed, body), end)
+        )
+    line = _plain_line(body_of, mark) if template is None else _template_line(template, body_of)
+    return lambda placed: ((line(placed, body) + end).encode(encoding, "backslashreplace"),)
+
+
+def _joined(lines: Iterable[str], end: str) -> Iterator[str]:
+    """Yield lines one by one, with ends between them and ``end`` after them."""
+    separator = ""
+    for line in lines:
+        yield separator + line
+        separator = "\n"
+    yield end
 
 
 def _template_line(template: str, body_of: BodyOf) -> Callable[[Placed, str], str]:
