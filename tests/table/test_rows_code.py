@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import sys
+import textwrap
 
 import pytest
 
@@ -94,6 +96,108 @@ def test_other_code_in_rows_or_in_what_it_calls_is_reported(made, tmp_path, capl
         assert store.plugin("sized").query("SELECT size FROM sized") != before
     with reput.open(root, plugins=[changed()]):
         assert "rows()" not in caplog.text
+
+
+PACKAGE = {
+    "__init__": "",
+    "first": """
+        def clean(batch):
+            return "first"
+
+        class Cleaner:
+            def clean(self, batch):
+                return "method"
+        """,
+    "second": """
+        import functools
+
+        def clean(batch):
+            return "second"
+
+        def add(batch, *, number):
+            return "partial"
+
+        def logged(function):
+            @functools.wraps(function)
+            def call(*args):
+                return "wrapper", function(*args)
+            return call
+
+        def counted(function):
+            def call(*args):
+                return function(*args)
+            return call
+        """,
+    "plugin": """
+        import functools
+
+        import cleaned.first
+        from cleaned import second
+        from cleaned.first import Cleaner
+        from reput_table import TablePlugin
+
+        cleaner = Cleaner()
+        added = functools.partial(second.add, number=1)
+
+        @functools.cache
+        def cached(batch):
+            return "cached"
+
+        @second.logged
+        def wrapped(batch):
+            return "wrapped"
+
+        @second.counted
+        def one(batch):
+            return "one"
+
+        @second.counted
+        def two(batch):
+            return "two"
+
+        class Base(TablePlugin):
+            def rows(self, batch):
+                return "base"
+
+        class Cleaned(Base):
+            def rows(self, batch):
+                found = [cleaned.first.clean(batch), second.clean(batch), cleaner.clean(batch)]
+                found += [each(batch) for each in (added, cached, wrapped, one, two)]
+                return [*found, self.width, self.height, super().rows(batch)]
+
+            @property
+            def width(self):
+                return "property"
+
+            @functools.cached_property
+            def height(self):
+                return "cached property"
+
+            def unused(self):
+                return "unused"
+        """,
+}
+
+
+def test_code_is_found_in_other_modules_and_below_decorators(tmp_path, monkeypatch):
+    def mark(old="", new=""):
+        directory = tmp_path / next(_names)
+        (directory / "cleaned").mkdir(parents=True)
+        for name, text in PACKAGE.items():
+            changed = textwrap.dedent(text).replace(old, new)
+            (directory / "cleaned" / f"{name}.py").write_text(changed)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(directory)
+            found = code_mark(importlib.import_module("cleaned.plugin").Cleaned)
+        for name in ("cleaned", *(f"cleaned.{each}" for each in PACKAGE)):
+            sys.modules.pop(name, None)
+        return found
+
+    texts = ["first", "second", "method", "partial", "cached", "wrapper", "wrapped", "one", "two"]
+    texts += ["property", "cached property", "base"]
+    assert mark() == mark('"unused"', "1") > 0
+    marks = {each: mark(f'"{each}"', '"changed"') for each in texts}
+    assert [each for each in texts if marks[each] == mark()] == []
 
 
 def test_code_without_a_source_has_no_mark():

@@ -1,18 +1,21 @@
 """The mark of the code that makes a table's rows: it shows a change without a new ``version``.
 
-The mark is a checksum of the syntax trees of `TablePlugin.rows` and of the functions and methods of
-the plugin's own package that ``rows`` names, directly or through another of these. Comments,
-docstrings, annotations and line breaks are not in the trees, and what Python versions name
-differently is left out. Constants of the module, and code of other packages, are not looked at.
+The mark is a checksum of the syntax trees of `TablePlugin.rows` and of the functions, methods and
+properties of the plugin's own package that ``rows`` names, directly or through another of these.
+Comments, docstrings, annotations and line breaks are not in the trees, and what Python versions
+name differently is left out. Constants of a module, code of other packages, and what a function
+itself imports are not looked at.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import inspect
 import zlib
 from collections.abc import Iterator
-from types import FunctionType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 __all__ = ["code_mark"]
@@ -23,39 +26,86 @@ _NOT_CODE: Final = ("ctx", "kind", "type_comment", "type_params", "annotation", 
 
 def code_mark(kind: type) -> int:
     """Return the mark of a plugin's class, from 1 to 2³¹ - 1; 0 if the source is not known."""
-    first = inspect.getattr_static(kind, "rows")
+    first = _function_in(inspect.getattr_static(kind, "rows"))
     if not isinstance(first, FunctionType):
         return 0
-    package = first.__module__.partition(".")[0]
-    trees: dict[str, str] = {}
+    package = _package_of(first)
+    trees: dict[FunctionType, str] = {}
     found = [first]
     while found:
         function = found.pop()
-        if function.__qualname__ in trees:
+        if function in trees:
             continue
         try:
             source = inspect.getsource(function)
             tree = ast.parse(f"if 1:\n{source}" if source[0].isspace() else source)
         except (OSError, TypeError, SyntaxError):  # the line of a lambda need not be a statement
             return 0
-        trees[function.__qualname__] = _canonical(tree)
-        found += _named_in(tree, function, kind, package)
-    text = "\n".join(tree for _, tree in sorted(trees.items()))
+        trees[function] = _canonical(tree)
+        named = map(_function_in, _named_in(tree, _names_of(function), kind))
+        functions = [each for each in named if isinstance(each, FunctionType)]
+        found += [each for each in functions if _package_of(each) == package]
+    ordered = sorted((each.__qualname__, each.__module__, tree) for each, tree in trees.items())
+    text = "\n".join(tree for _, _, tree in ordered)
     return zlib.crc32(text.encode()) & 0x7FFF_FFFF or 1
 
 
-def _named_in(
-    tree: ast.AST, function: FunctionType, kind: type, package: str
-) -> Iterator[FunctionType]:
+def _package_of(function: FunctionType) -> str:
+    return (function.__module__ or "").partition(".")[0]
+
+
+def _names_of(function: FunctionType) -> dict[str, Any]:
+    """Return what a function can name: of its module, and of the functions around it."""
+    names = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # nothing is in the cell
+            names[name] = cell.cell_contents
+    return names
+
+
+def _function_in(found: Any) -> Any:
+    """Return the function that a decorator was given; another object as it is."""
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, functools.cached_property | functools.partial | functools.partialmethod):
+        found = found.func
+    if isinstance(found, classmethod | staticmethod | MethodType):
+        found = found.__func__
+    return inspect.unwrap(found) if callable(found) else found
+
+
+def _named_in(tree: ast.AST, names: dict[str, Any], kind: type) -> Iterator[Any]:
     for node in ast.walk(tree):
-        found: Any = None
         if isinstance(node, ast.Name):
-            found = function.__globals__.get(node.id)
+            yield names.get(node.id)
         elif isinstance(node, ast.Attribute):
-            found = inspect.getattr_static(kind, node.attr, None)
-        found = getattr(found, "__func__", found)  # of a static or a class method
-        if isinstance(found, FunctionType) and found.__module__.partition(".")[0] == package:
-            yield found
+            if _is_super(node.value):
+                yield from (vars(each).get(node.attr) for each in kind.__mro__[1:])
+            else:
+                yield _attribute(node, names, kind)
+
+
+def _is_super(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
+
+
+def _attribute(node: ast.expr, names: dict[str, Any], kind: type) -> Any:
+    """Return what a name, or names with dots between them, means.
+
+    An attribute of what the module does not know, as ``self``, is taken for the plugin's.
+    """
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        return None
+    owner = _attribute(node.value, names, kind)
+    if isinstance(owner, ModuleType):
+        return vars(owner).get(node.attr)
+    if owner is not None:
+        kind = owner if isinstance(owner, type) else type(owner)
+    return inspect.getattr_static(kind, node.attr, None)
 
 
 def _canonical(node: Any) -> str:
