@@ -7,6 +7,7 @@ import os
 import shutil
 import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -149,16 +150,33 @@ def test_a_topic_that_the_store_does_not_have_is_reported(tmp_path, caplog):
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": "1"}, "batch_size: an integer"),
         ({"topic": "T", "max_queue_offset": "1"}, "max_queue_offset: an integer"),
+        ({"topic": "T", "max_queue_offset": np.True_}, "max_queue_offset: an integer"),
+        ({"topic": "T", "min_queue_offset": 1 << 63}, "min_queue_offset: an integer of 64 bits"),
+        ({"topic": ["T", 1]}, "topic: one or more strings"),
         ({"since": "yesterday"}, "since"),
         ({"until": True}, "until"),
         ({"topic": []}, "topic"),
         ({"queue": "0"}, "queue"),
         ({"queue": True}, "queue"),
+        ({"queue": 0.5}, "queue: one or more integers"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_before_anything_is_read(options, match):
     with pytest.raises(ConfigError, match=match):
         scan("nowhere", **options)
+
+
+def test_values_of_numpy_are_taken_as_those_of_python(root, messages):
+    since = messages[len(messages) // 2].store_timestamp
+    asked = {"topic": ["topic-1"], "queue": [1, 2], "since": since, "batch_size": 5_000}
+    asked |= {"min_queue_offset": -1, "max_queue_offset": 30}
+    from_numpy = {"topic": np.array(["topic-1"]), "queue": np.array([1, 2])}
+    for name in ("since", "batch_size", "min_queue_offset", "max_queue_offset"):
+        from_numpy[name] = np.int64(asked[name])
+
+    found = table(root, **from_numpy)
+    assert len(found) > 0
+    assert found == table(root, **asked)
 
 
 def test_a_path_without_a_log_is_told_when_reading_begins(tmp_path):

@@ -92,13 +92,11 @@ def scan(
     for name, value, known in [("corrupt", corrupt, CORRUPT), ("body", body, tuple(_BODIES))]:
         if value not in known:
             raise ConfigError("scan", name, f"{value!r} is none", known)
-    whole("batch_size", batch_size, 1, _BATCH_SIZE_MAX)
-    for name, offset in [
-        ("min_queue_offset", min_queue_offset),
-        ("max_queue_offset", max_queue_offset),
-    ]:
-        if offset is not None:
-            whole(name, offset, -_BATCH_SIZE_MAX)
+    batch_size = whole("batch_size", batch_size, 1, _BATCH_SIZE_MAX)
+    if min_queue_offset is not None:
+        min_queue_offset = whole("min_queue_offset", min_queue_offset)
+    if max_queue_offset is not None:
+        max_queue_offset = whole("max_queue_offset", max_queue_offset)
     if key is not None and (topic is None or not isinstance(key, str)):
         raise ConfigError("scan", "key", f"a string, with topic=, expected, found {key!r}")
     selection = Selection(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,6 +30,7 @@ Moment: TypeAlias = "int | str | dt.datetime | dt.date"
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 CORRUPT: Final = ("fail", "skip", "report")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 
 
@@ -54,25 +56,43 @@ def one_or_many(name: str, value: Any, kind: type[Any]) -> frozenset[Any] | None
     """
     if value is None:
         return None
-    given: frozenset[Any] = frozenset((value,) if isinstance(value, str | int) else value)
-    # A boolean is a number for Python, and never what was meant.
-    found = frozenset(each for each in given if type(each) is kind)
-    if not found or len(found) < len(given):
+    is_one = isinstance(value, str) or not isinstance(value, Iterable)
+    given: list[Any] = [value] if is_one else list(value)
+    found = frozenset(map(_text if kind is str else _integer, given))
+    if not found or None in found:
         expected = "strings" if kind is str else "integers"
         raise ConfigError("scan", name, f"one or more {expected} expected, found {value!r}")
     return found
 
 
-def whole(name: str, value: Any, least: int, most: int = _INT64_MAX) -> int:
-    """Return an integer of a range, both ends included.
+def whole(name: str, value: Any, least: int = _INT64_MIN, most: int = _INT64_MAX) -> int:
+    """Return an integer of a range, both ends included; without one, of 64 bits.
 
     Raises:
         ConfigError: it is something else.
     """
-    if type(value) is not int or not least <= value <= most:
-        expected = f"an integer from {least} to {most}" if most < _INT64_MAX else "an integer"
+    found = _integer(value)
+    if found is None or not least <= found <= most:
+        expected = "an integer"
+        if (least, most) != (_INT64_MIN, _INT64_MAX):
+            expected = f"{expected} from {least} to {most}"
+        elif found is not None:
+            expected = f"{expected} of 64 bits"
         raise ConfigError("scan", name, f"{expected} expected, found {value!r}")
-    return value
+    return found
+
+
+def _integer(value: Any) -> int | None:
+    """Return an integer, also NumPy's, as Python's; None for another value."""
+    try:
+        # A boolean is a number for Python, and never what was meant.
+        return None if isinstance(value, bool) else int(operator.index(value))
+    except TypeError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return str.__str__(value) if isinstance(value, str) else None
 
 
 def milliseconds(name: str, value: Any) -> int | None:
@@ -93,9 +113,10 @@ def milliseconds(name: str, value: Any) -> int | None:
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
         value = -((_EPOCH - moment) // dt.timedelta(milliseconds=1))
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _INT64_MAX:
+    found = _integer(value)
+    if found is None or abs(found) > _INT64_MAX:
         raise _no_time(name, value)
-    return value
+    return found
 
 
 def _no_time(name: str, value: object) -> ConfigError:
