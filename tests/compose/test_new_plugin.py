@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -9,14 +10,17 @@ import shutil
 import subprocess
 import sys
 import venv
+import zlib
 from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 from jsonkeys import forms_of, keys_of
 
+import reput
+from reput.errors import CorruptFileError
 from reput_tools.cli.plugins.contractcheck import GROUPS
-from reput_tools.cli.plugins.plugintemplate import check_name, render
+from reput_tools.cli.plugins.plugintemplate import check_name, create, render
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTER = ROOT / "examples" / "reput-counter"
@@ -63,6 +67,40 @@ def test_a_new_plugin_is_the_example_under_another_name():
     assert set(re.findall("`(.+?)`", extras)) <= set(metadata("reput").get_all("Provides-Extra"))
     for path, text in made.items():
         assert (COUNTER / path).read_text(encoding="utf-8") == text, path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"dispatched_to": 100, "rows": []}',
+        b'{"format": 2, "dispatched_to": 100, "rows": []}',
+        b'{"format": 1, "dispatched_to": 100, "rows": [[0, "orders", 1]]}',
+        b'{"format": 1, "dispatched_to": null, "rows": []}',
+        b"[]",
+        b"\xff",
+        b"",
+    ],
+)
+def test_a_new_plugin_counts_again_where_another_program_wrote_its_file(
+    tmp_path, monkeypatch, caplog, content
+):
+    create("my_words", str(tmp_path / "made"), files=True)
+    monkeypatch.syspath_prepend(tmp_path / "made" / "src")
+    made = importlib.import_module("reput_my_words")
+    for name in [each for each in sys.modules if each.startswith("reput_my_words")]:
+        del sys.modules[name]  # the next content imports its own
+    root = tmp_path / "store"
+    with reput.open(root, plugins=[made.MyWordsPlugin()]) as store:
+        store.put(reput.Message("orders", b"12345"))
+    file = root / "my_words" / "counts.json"
+    written = file.read_bytes()
+    file.write_bytes(f"{zlib.crc32(content):08x}".encode() + content)
+
+    with pytest.raises(CorruptFileError, match="byte 8: no counts"):
+        made.read_counts(root)
+    with reput.open(root, plugins=[made.MyWordsPlugin()]):
+        assert "counting again from the beginning" in caplog.text
+    assert file.read_bytes() == written
 
 
 @pytest.mark.slow
