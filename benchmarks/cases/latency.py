@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import reput
 from benchmarks.case import Case, body_name
@@ -69,37 +70,45 @@ def put_to_readable(trial: Trial) -> None:
 def put_to_reader(trial: Trial) -> None:
     """Put one message, which a reader beside the writer waits for; then let the reader wait."""
     count, seconds = trial.count(1_000, least=100), max(5.0 * trial.scale, 2.0)
-    root, clock, began, times = trial.directory / "store", time.perf_counter_ns, [0], []
+    root, clock, over = trial.directory / "store", time.perf_counter_ns, threading.Event()
+    began, times, looks = [], [], 0
     message = reput.Message("orders", bytes(_BODY), queue_id=0)
-    with open_store(root) as store:
+    with (
+        open_store(root) as store,
+        reput.open(root, "r") as reader,
+        FileWatch(root) as watch,
+        ThreadPoolExecutor(1) as pool,
+    ):
         store.put(message)
         store.wait_dispatched()
-        with reput.open(root, "r") as reader, FileWatch(root) as watch:
-            watch.add("orders", "consumequeue", "orders", "0")
-            looks = 0
+        watch.add("orders", "consumequeue", "orders", "0")
 
-            def read() -> None:
-                nonlocal looks
-                for at in range(1, count + 2):
-                    while not reader.read("orders", 0, at, 1):
-                        looks += 1
-                        watch.wait(watch.interval)
-                    times.append(clock() - began[0])
+        def read() -> None:
+            nonlocal looks
+            while not over.is_set():
+                if reader.read("orders", 0, 1 + len(times), 1):
+                    times.append(clock() - began[len(times)])
+                else:
+                    looks += 1
+                    watch.wait(watch.interval)
 
-            reading = threading.Thread(target=read)
-            reading.start()
+        reading = pool.submit(read)
+        try:
             with trial.timed("reput, until a reader beside has it", count) as measured:
                 for _ in range(count):
                     time.sleep(_PAUSE)
-                    began[0] = clock()
+                    began.append(clock())
                     store.put(message)
             store.flush()
             time.sleep(_REST)  # what the flush leaves behind is not part of waiting
             with trial.timed("reput, a reader beside waits", 1, unit="waits") as waiting:
                 time.sleep(seconds)
-            store.put(message)
-            reading.join()
-    measured.latencies = Latencies.of("put until a reader has it", times[:count])
+        finally:
+            over.set()
+            watch.wake()
+        reading.result()
+    trial.require(len(times) == count, f"the reader has {len(times)} of {count} messages")
+    measured.latencies = Latencies.of("put until a reader has it", times)
     measured.facts["looks"] = str(looks)
     waiting.facts["processor"] = f"{waiting.cpu_seconds / waiting.seconds:.3%} of a core"
 

@@ -7,10 +7,14 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import pytest
+
+from reput.files import FileWatch
 
 pytestmark = pytest.mark.shows("commands")
 
@@ -67,6 +71,50 @@ KEYS = {
     "name", "date", "command", "python", "system", "machine", "cores", "memory", "file_system",
     "versions", "engines", "load", "options", "rows", "skipped", "failed",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_reader_that_is_late_or_fails_is_seen(tmp_path, monkeypatch, is_broken):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.cases import latency
+    from benchmarks.trial import Trial
+
+    waits, has_put, has_read, ended = (threading.Event() for _ in range(4))
+    now = [0]
+
+    class Watch(FileWatch):
+        def wait(self, seconds):
+            if waits.is_set():
+                has_read.set()
+                assert ended.wait(60)
+            waits.set()
+            assert has_put.wait(60)
+            if is_broken:
+                raise OSError("broken")
+
+        def wake(self):
+            ended.set()
+
+    def sleep(seconds):
+        assert waits.wait(60)
+        if seconds == latency._PAUSE:
+            now[0] += 10_000_000
+        else:
+            has_put.set()
+            assert is_broken or has_read.wait(60)
+
+    monkeypatch.setattr(latency, "FileWatch", Watch)
+    monkeypatch.setattr(
+        latency, "time", SimpleNamespace(perf_counter_ns=lambda: now[0], sleep=sleep)
+    )
+    trial = Trial(directory=tmp_path, body_size=100, scale=0.1)
+    if is_broken:
+        with pytest.raises(OSError, match="broken"):
+            latency.put_to_reader(trial)
+    else:
+        latency.put_to_reader(trial)
+        found = trial.measurements[0].latencies
+        assert (found.count, found.p50, found.max) == (100, 490_000, 990_000)
 
 
 @pytest.fixture
