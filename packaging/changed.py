@@ -11,6 +11,7 @@ named.
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import subprocess
 import sys
@@ -33,6 +34,29 @@ DECODERS = (
     "plugins/*/job/*",
     "tests/spark/*",
 )
+
+
+def imported_by(folder: str) -> tuple[str, ...]:
+    """Return patterns of the modules of extras and plugins that the sources in a folder import."""
+    packages = {
+        path.name: path for part in ("extras", "plugins") for path in ROOT.glob(f"{part}/*/src/*")
+    }
+    names: set[str] = set()
+    for source in ROOT.joinpath(folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+            elif isinstance(node, ast.Import):
+                names.update(each.name for each in node.names)
+    found: list[str] = []
+    for name in sorted(names):
+        first, *rest = name.split(".")
+        if first in packages and packages[first].parent != ROOT / folder:
+            path = packages[first].joinpath(*rest).relative_to(ROOT).as_posix()
+            found += [f"{path}.py", f"{path}/*"]
+    return tuple(found)
+
+
 DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "spark": DECODERS,
     "spark-short-native": (*DECODERS, "native/*"),
@@ -40,6 +64,8 @@ DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "prose": (".vale*", "*.md", "*/src/*.py"),
     "browser": (
         "extras/web/*",
+        *imported_by("extras/web/src"),
+        "extras/server/src/reput_server/webpages/*",
         "tests/web/*",
         "tests/support/browsing.py",
         "tests/support/webpages.py",

@@ -100,6 +100,20 @@ def test_ci_runs_what_reads_a_file_that_has_changed():
     assert set(changed.reasons(["native/src/lib.rs"])) == {"rust", "spark-short-native"}
     assert set(changed.reasons(["docs/serve.md"])) == {"prose", "site"}
     assert "spark" in changed.reasons(["core/src/reput/record/decode.py"])
+    for name in (
+        "extras/tools/src/reput_tools/cli/kit/escape.py",
+        "extras/tools/src/reput_tools/doctor/verdict.py",
+        "extras/server/src/reput_server/webpages/webconfig.py",
+        "plugins/consumer/src/reput_consumer/groupprogress.py",
+        "plugins/schedule/src/reput_schedule/plugin.py",
+    ):
+        assert changed.reasons([name]).get("browser") == name
+    for name in (
+        "extras/tools/src/reput_tools/cli/command/cat.py",
+        "extras/server/src/reput_server/grpc/service.py",
+        "plugins/filter/src/reput_filter/plugin.py",
+    ):
+        assert "browser" not in changed.reasons([name])
     assert changed.reasons(["tests/core/test_store.py"]) == {}
     assert changed.reasons([]) == {}
 
