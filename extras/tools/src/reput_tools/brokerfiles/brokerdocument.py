@@ -4,7 +4,8 @@ The file may hold members that only a broker knows, or entries of other plugins.
 the file, edits the entries that it is about and writes all others back as they were. What cannot be
 read is not overwritten: the change is refused, or a copy is kept.
 
-A broker may keep the same documents in RocksDB instead; they are read, and not changed.
+A broker may keep the same documents in RocksDB instead. Where such a database is there, it is the
+document: it is read and never changed, and no file is written beside it.
 
 Source: RocketMQ ``ConfigManager`` and ``DataVersion``. Different on purpose: files are replaced
 atomically and durably, and a broker that can read neither file nor backup goes on without both.
@@ -22,7 +23,11 @@ import attrs
 
 from reput.files import Disk, new_lock
 from reput_tools.brokerfiles.documenttext import encode, is_text, object_of
-from reput_tools.brokerfiles.errors import DatabaseDocumentError, UnreadableDocumentError
+from reput_tools.brokerfiles.errors import (
+    DatabaseDocumentError,
+    RocksDBError,
+    UnreadableDocumentError,
+)
 from reput_tools.brokerfiles.unreadable import COPY_SUFFIX, copies_in, keep_copy
 
 logger = logging.getLogger(__name__)
@@ -123,14 +128,30 @@ class BrokerDocument:
             return -1
 
     def read(self) -> dict[str, Any]:
-        """Return the file's document, or that of its backup; empty if neither holds one."""
-        document, bad = self._read(self._version(self.path))
+        """Return the document: the database's if there is one, or else the file's, or its backup's.
+
+        It is empty if none of them can be read.
+        """
+        main = self._version(self.path)
+        document, bad = self._read(main)
         reasons = {
             each.path: each.problem if each.problem == _EMPTY else f"it is damaged: {each.problem}"
             for each in bad
         }
-        if document is None and not bad:
-            document = self._of_database()
+        try:
+            database = self._database()
+        except OSError as error:  # a file does not count where a database may be
+            database = document = None
+            self.problem = self.problem or UnreadableDocumentError(self.path, str(error))
+        if database is not None:
+            beside, document = document, self._of_database(database)
+            path = self.path if main.document is not None else backup_of(self.path)
+            reasons = {}
+            if _counter(beside) > _counter(document) and self.problem is None:
+                reasons[path] = (
+                    f"{database} is read instead; yet the data version of the file is newer, so a "
+                    "broker copies the entries of the file to the database when it starts"
+                )
         problem = self.problem
         if problem is not None:
             reason = reasons.get(problem.path, problem.reason)
@@ -184,13 +205,12 @@ class BrokerDocument:
                 broker keeps it in RocksDB.
         """
         with changing():
+            self.require_file()
             before = self._current()
             found, bad = self._read(before)
             self._written = None  # until all is done
             self.is_behind = bool(bad)
             document = found or {}
-            if found is None and not bad:
-                self.require_file()
             if found is None and not self.starts_again:
                 self.require()
             if not edit(document):
@@ -208,14 +228,14 @@ class BrokerDocument:
         For documents that the caller knows in full. A copy is kept of what cannot be read.
 
         Raises:
-            OSError: the file cannot be written; it is as it was.
+            OSError: the file cannot be written; it is as it was. It is a `DatabaseDocumentError` if
+                a broker keeps it in RocksDB.
         """
         with changing():
+            self.require_file()
             before = self._current()
             if before.document == document:
                 return False
-            if before.document is None:
-                self.require_file()
             bad = self._read(before)[1]
             self._written = None
             self._write(dict(document), before, bad)
@@ -250,11 +270,9 @@ class BrokerDocument:
 
         return database_of(self.directory, self.file_name, self.disk)
 
-    def _of_database(self) -> dict[str, Any] | None:
-        path = self._database()
-        if path is None:
-            return None
-        from reput_tools.brokerfiles.rocksdbtables import RocksDBError, read_database
+    def _of_database(self, path: str) -> dict[str, Any] | None:
+        self.problem = None  # of the file, which does not count
+        from reput_tools.brokerfiles.rocksdbtables import read_database
 
         try:
             document = read_database(path, self.disk)
@@ -317,6 +335,13 @@ class BrokerDocument:
     def _tell(self, text: str) -> None:
         logger.warning("%s", text)
         self.note_problem(text)
+
+
+def _counter(document: dict[str, Any] | None) -> int:
+    """Return how often a document was changed, by its data version; brokers compare only this."""
+    version = (document or {}).get(VERSION)
+    counter = version.get("counter") if isinstance(version, dict) else None
+    return counter if isinstance(counter, int) else 0
 
 
 def _next_version(version: object, now: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["DatabaseDocumentError", "UnreadableDocumentError"]
+__all__ = ["DatabaseDocumentError", "RocksDBError", "UnreadableDocumentError"]
 
 
 @attrs.define(eq=False, slots=False)
@@ -34,6 +34,17 @@ class DatabaseDocumentError(ReputError, OSError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path} is a database in RocksDB, and is not written: the broker would not read "
-            "a file beside it; reput convert makes a store with files"
+            f"{self.path} is a database in RocksDB, which reput does not write; no file beside it "
+            "counts; reput convert makes a store with files"
         )
+
+
+@attrs.define(eq=False, slots=False)
+class RocksDBError(ReputError):
+    """Settings in RocksDB cannot be read here."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"

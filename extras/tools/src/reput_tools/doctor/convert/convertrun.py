@@ -17,9 +17,10 @@ from reput.files import OWN_DIRECTORY
 from reput.log import LOG_SECTION, LogEnd
 from reput.record.layout import INNER_BATCH
 from reput.storefiles import FoundFiles, find_broker_files
-from reput_tools.brokerfiles.rocksdbtables import read_settings, settings_in
+from reput_tools.brokerfiles.rocksdbtables import settings_in
 from reput_tools.doctor.convert.logcopy import LogCopy
 from reput_tools.doctor.convert.movedids import MOVED_IDS, MovedIds
+from reput_tools.doctor.convert.settingsfiles import settings_files
 from reput_tools.doctor.repair.diskspace import require_space
 from reput_tools.doctor.repair.filecopy import copy_tree, tree_size
 from reput_tools.doctor.repair.newstore import (
@@ -133,7 +134,10 @@ def convert(
         shown = {each.problem for each in found}
         mark = Mark(source=closed.root, target=root, command="convert")
         check_empty(mark)
-        settings = {} if without_settings else read_settings(closed.root, closed.disk)
+        newer: list[str] = []
+        settings = {}
+        if not without_settings:
+            settings = settings_files(closed.root, closed.disk, newer.append)
         with reput.open(closed.root, "r", plugins=(), follow_links=follow_links) as reader:
             making = _Making(closed, reader, plugins_of(closed, {}), jobs, step)
             making.check_space(root)
@@ -145,7 +149,7 @@ def convert(
             target=root,
             ids=os.path.join(root, MOVED_IDS),
             found=tuple(each.row.kind for each in found),
-            problems=tuple(each for each in converted.problems if each not in shown),
+            problems=(*newer, *(each for each in converted.problems if each not in shown)),
         )
 
 

@@ -1,0 +1,48 @@
+"""Makes the JSON files that a plain store has in place of databases with settings."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from reput.files import system_clock
+from reput_tools.brokerfiles import BrokerDocument
+from reput_tools.brokerfiles.errors import RocksDBError
+from reput_tools.brokerfiles.rocksdbtables import file_name_of, settings_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.files import Disk
+
+__all__ = ["settings_files"]
+
+
+def settings_files(root: str, disk: Disk, tell: Callable[[str], None]) -> dict[str, bytes]:
+    """Return the JSON files, by name in ``config``, that have the settings of databases there.
+
+    Args:
+        root: the store's directory.
+        disk: the store's.
+        tell: called with a text for each file beside a database that is newer.
+
+    Raises:
+        RocksDBError: a database is of a kind that is not known, or cannot be read.
+        ModuleNotFoundError: ``rocksdict`` is not installed.
+    """
+    found: dict[str, bytes] = {}
+    directory = os.path.join(root, "config")
+    for name in settings_in(root, disk):
+        file_name = file_name_of(name)
+        if file_name is None:
+            reason = "settings in RocksDB of a kind that reput does not read"
+            raise RocksDBError(os.path.join(directory, name), reason)
+        importlib.import_module("rocksdict")
+        file = BrokerDocument(directory, file_name, disk, system_clock, tell)
+        document = file.read()
+        if file.problem is not None:
+            raise RocksDBError(file.problem.path, file.problem.reason)
+        found[file_name] = json.dumps(document, ensure_ascii=False, indent="\t").encode()
+    return found
