@@ -12,7 +12,12 @@ import pytest
 from brokerdirectories import snapshot, unpacked
 
 from reput.files import Disk
-from reput_tools.brokerfiles import BrokerDocument, DatabaseDocumentError, UnreadableDocumentError
+from reput_tools.brokerfiles import (
+    BrokerDocument,
+    DatabaseDocumentError,
+    UnreadableDocumentError,
+    rocksdbrows,
+)
 from reput_tools.doctor.convert.settingsfiles import settings_files
 
 TABLES = {
@@ -86,11 +91,65 @@ def test_a_database_counts_for_more_than_a_file(text, is_newer, suffix, root):
     assert snapshot(root) == before
 
 
-def not_permitted(_disk, path):
+def put_row(path, key, value):
+    rocksdict = pytest.importorskip("rocksdict")
+    families = rocksdict.Rdict.list_cf(str(path))
+    raw = rocksdict.Options(raw_mode=True)
+    database = rocksdict.Rdict(
+        str(path),
+        options=raw,
+        column_families={each: rocksdict.Options(raw_mode=True) for each in families},
+    )
+    database.get_column_family("default")[key] = value
+    database.close()
+
+
+@pytest.mark.parametrize("change", ["removed", "removed twice", "added"])
+def test_a_database_that_changes_while_it_is_copied_is_copied_once_more(change, root, monkeypatch):
+    pytest.importorskip("rocksdict")
+    wanted = document(root, "topics.json", []).read()
+    listed, read, calls = Disk.list, Disk.read_file, []
+
+    def list_without_new_one(disk, path):
+        found = listed(disk, path)
+        if change == "added" and path.endswith("topics"):
+            calls.append(path)
+            return [each for each in found if len(calls) > 1 or each.name != "CURRENT"]
+        return found
+
+    def read_one_that_is_removed(disk, path, *limit):
+        if change != "added" and path.endswith("CURRENT"):
+            calls.append(path)
+            if len(calls) == 1 or change == "removed twice":
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return read(disk, path, *limit)
+
+    monkeypatch.setattr(Disk, "list", list_without_new_one)
+    monkeypatch.setattr(Disk, "read_file", read_one_that_is_removed)
+    problems: list[str] = []
+
+    assert document(root, "topics.json", problems).read() == (
+        {} if change == "removed twice" else wanted
+    )
+    assert len(calls) > 1
+    assert ["No such file" in each for each in problems] == [True] * (change == "removed twice")
+
+
+def not_permitted(_disk, path, *_):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-CASES = ["no package", "damaged", "another release", "one for all", "no permission"]
+CASES = [
+    "no package",
+    "damaged",
+    "another release",
+    "one for all",
+    "no permission",
+    "a row is a list",
+    "a row is deep",
+    "too large",
+    "not read",
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -106,6 +165,19 @@ def test_a_database_that_cannot_be_read_is_a_problem(case, root, monkeypatch):
     elif case == "no permission":
         (config / "topics.json").write_text('{"topicConfigTable":{}}')
         monkeypatch.setattr(Disk, "exists", not_permitted)
+        reason = "Permission denied"
+    elif case.startswith("a row"):
+        value = b"[1]" if case == "a row is a list" else b'{"a":' * 100_000
+        put_row(config / "topics", b"news", value)
+        reason = "rows cannot be read"
+    elif case == "too large":
+        pytest.importorskip("rocksdict")
+        sizes = [each.stat().st_size for each in (config / "topics").iterdir()]
+        monkeypatch.setattr(rocksdbrows, "_SIZE_MAX", sum(sizes) - 1)
+        reason = "more than"
+    elif case == "not read":
+        pytest.importorskip("rocksdict")
+        monkeypatch.setattr(Disk, "read_file", not_permitted)
         reason = "Permission denied"
     else:
         name = "rdb" if case == "another release" else "metadata"

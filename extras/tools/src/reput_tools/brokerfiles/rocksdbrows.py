@@ -5,13 +5,14 @@ The package ``rocksdict`` reads them, of a copy, as it writes beside a database 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import json
 import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from reput_tools.brokerfiles.documenttext import object_of
 from reput_tools.brokerfiles.errors import RocksDBError
 
 if TYPE_CHECKING:
@@ -22,51 +23,88 @@ if TYPE_CHECKING:
 __all__ = ["rows_of"]
 
 _SIZE_MAX: Final = 256 << 20
-"""Bytes of a file of a database."""
+"""Bytes of the files of a database."""
 _VERSION_FAMILY: Final = "kvDataVersion"
 _VERSION_KEY: Final = b"kvDataVersionKey"
 
 
-def _copy(path: str, disk: Disk, target: Path) -> None:
-    """Copy a database, whose directory has files only."""
+def _names(path: str, disk: Disk) -> list[str]:
+    entries = disk.list(path)
+    return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+
+
+def _copy(path: str, disk: Disk, target: Path) -> bool:
+    """Copy a database, whose directory has files only; return whether the names are still the same.
+
+    Raises:
+        FileNotFoundError: a file was removed meanwhile.
+    """
     target.mkdir()
-    for entry in disk.list(path):
-        if entry.is_file(follow_symlinks=False):
-            data = disk.read_file(entry.path, _SIZE_MAX + 1)
-            if len(data) > _SIZE_MAX:
-                raise RocksDBError(entry.path, f"it has more than {_SIZE_MAX} bytes")
-            (target / entry.name).write_bytes(data)
+    names = _names(path, disk)
+    left = _SIZE_MAX
+    for name in names:
+        data = disk.read_file(os.path.join(path, name), left + 1)
+        left -= len(data)
+        if left < 0:
+            raise RocksDBError(path, f"it has more than {_SIZE_MAX} bytes")
+        (target / name).write_bytes(data)
+    return _names(path, disk) == names
+
+
+def _copy_of(path: str, disk: Disk, parent: Path) -> str:
+    """Return a copy of a database, the second one if a broker has changed its files meanwhile."""
+    first, second = parent / "first", parent / "second"
+    with contextlib.suppress(FileNotFoundError):
+        if _copy(path, disk, first):
+            return os.fspath(first)
+    # RocksDB notices a file that its manifest names and that was not copied. It does not notice a
+    # log that was removed, so that is an error here.
+    _copy(path, disk, second)
+    return os.fspath(second)
 
 
 def rows_of(path: str, disk: Disk) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
-    """Return the rows of a database, and its data version, empty without one."""
+    """Return the rows of a database, and its data version, empty without one.
+
+    Raises:
+        RocksDBError: they cannot be read.
+        ModuleNotFoundError: ``rocksdict`` is not installed.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="reput-") as parent:
+            return _rows_of(path, disk, Path(parent))
+    except OSError as error:
+        raise RocksDBError(path, f"it cannot be copied: {error}") from error
+
+
+def _rows_of(
+    path: str, disk: Disk, parent: Path
+) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
     # No annotation of it counts: where it is not installed, the code is checked, too.
     rocksdict: Any = importlib.import_module("rocksdict")
-    with tempfile.TemporaryDirectory(prefix="reput-") as copied:
-        target = os.path.join(copied, "db")
-        _copy(path, disk, Path(target))
+    target = _copy_of(path, disk, parent)
+    try:
+        families = rocksdict.Rdict.list_cf(target)
+        database = rocksdict.Rdict(
+            target,
+            options=rocksdict.Options(raw_mode=True),
+            column_families={each: rocksdict.Options(raw_mode=True) for each in families},
+            access_type=rocksdict.AccessType.read_only(),
+        )
         try:
-            families = rocksdict.Rdict.list_cf(target)
-            database = rocksdict.Rdict(
-                target,
-                options=rocksdict.Options(raw_mode=True),
-                column_families={each: rocksdict.Options(raw_mode=True) for each in families},
-                access_type=rocksdict.AccessType.read_only(),
-            )
-            try:
-                rows = {
-                    key.decode(): json.loads(value)
-                    for key, value in database.get_column_family("default").items()
-                }
-                version = None
-                if _VERSION_FAMILY in families:
-                    version = database.get_column_family(_VERSION_FAMILY).get(_VERSION_KEY)
-                return rows, json.loads(version) if version else {}
-            finally:
-                database.close()
-        except (ValueError, rocksdict.DbClosedError) as error:
-            raise RocksDBError(path, f"its rows cannot be read: {error}") from error
-        except Exception as error:
-            if type(error) is not Exception:  # what rocksdict raises for all that RocksDB says
-                raise
-            raise RocksDBError(path, f"it cannot be read: {error}") from error
+            rows = {
+                key.decode(): object_of(value)
+                for key, value in database.get_column_family("default").items()
+            }
+            version = None
+            if _VERSION_FAMILY in families:
+                version = database.get_column_family(_VERSION_FAMILY).get(_VERSION_KEY)
+            return rows, object_of(version) if version else {}
+        finally:
+            database.close()
+    except (ValueError, rocksdict.DbClosedError) as error:
+        raise RocksDBError(path, f"its rows cannot be read: {error}") from error
+    except Exception as error:
+        if type(error) is not Exception:  # what rocksdict raises for all that RocksDB says
+            raise
+        raise RocksDBError(path, f"it cannot be read: {error}") from error
