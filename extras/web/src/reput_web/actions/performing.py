@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 import click
 
 from reput.errors import ReputError, StoreLockedError
+from reput.files import Disk
+from reput.storefiles import refuse_broker_files
 from reput_web.actions.action import Action, ActionError, MoveGroup, Sentence
-from reput_web.actions.actionlog import ActionLog
+from reput_web.actions.actionlog import ActionLog, LoggedAction
 from reput_web.actions.groups import CreateTopic, ResetOffset
 from reput_web.actions.messages import ResendDeadLetter, SendMessage
 from reput_web.actions.plugins import PluginAction, ResumePlugin, SuspendPlugin
@@ -38,6 +42,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
 }
 """By name."""
 _PLUGIN_SECONDS: Final = 10.0
+_Run = Callable[[], Sentence]
 
 
 class Performer(Protocol):
@@ -69,7 +74,8 @@ class StorePerformer:
     def perform(self, action: Action, actor: str) -> str:
         """See `Performer.perform`."""
         log = ActionLog(self.store.root, self.follow_links)
-        return _logged(log, action, actor, lambda: action.run(self.store, self.move_group))
+        run = partial(action.run, self.store, self.move_group)
+        return _logged(log, action, actor, contextlib.nullcontext(run))
 
 
 @attrs.frozen
@@ -86,19 +92,29 @@ class OpeningPerformer:
     def perform(self, action: Action, actor: str) -> str:
         """See `Performer.perform`."""
         log = ActionLog(self.root, self.follow_links)
-        return _logged(log, action, actor, lambda: self._run(action))
+        return _logged(log, action, actor, self._opening(action))
 
-    def _run(self, action: Action) -> Sentence:
+    @contextlib.contextmanager
+    def _opening(self, action: Action) -> Iterator[_Run]:
+        """Open the store, and give what does the action there."""
         with _as_command(self.follow_links):
             if isinstance(action, PluginAction):
-                # The process that writes the store, if there is one, does it.
-                from reput_tools.cli.kit import change_plugin
-
-                name = action.values["plugin"]
-                change_plugin(self.root, name, action.request, _PLUGIN_SECONDS)
-                return action.result
+                disk = Disk().at(self.root, follow_links=self.follow_links)
+                try:
+                    refuse_broker_files(self.root, disk, disk.list_names(self.root))
+                finally:
+                    disk.release()
+                yield partial(self._change_plugin, action)
+                return
             with self._opened(action) as store:
-                return action.run(store, None)
+                yield partial(action.run, store, None)
+
+    def _change_plugin(self, action: PluginAction) -> Sentence:
+        # The process that writes the store, if there is one, does it.
+        from reput_tools.cli.kit import change_plugin
+
+        change_plugin(self.root, action.values["plugin"], action.request, _PLUGIN_SECONDS)
+        return action.result
 
     @contextlib.contextmanager
     def _opened(self, action: Action) -> Iterator[Store]:
@@ -122,20 +138,24 @@ def _as_command(follow_links: bool) -> Iterator[None]:
         yield
 
 
-def _logged(log: ActionLog, action: Action, actor: str, run: Callable[[], Sentence]) -> str:
-    """Run an action between its two entries in the log."""
+def _logged(
+    log: ActionLog, action: Action, actor: str, opening: AbstractContextManager[_Run]
+) -> str:
+    """Open the store, and run an action between its two entries in the log.
+
+    The log is a file in the store's directory. Before the opening, nothing may be written there:
+    it may be a directory that reput refuses to write, or that another process writes.
+    """
+    entry = None
     try:
-        entry = log.begin(action.name, action.values, actor)
-    except (ReputError, OSError) as error:
-        text = f"The log of actions cannot be written, so nothing was done: {error}"
-        raise ActionError(text) from error
-    logger.info("action begins name=%s actor=%s", action.name, actor)
-    try:
-        done = run().filled
+        with opening as run:
+            entry = _begun(log, action, actor)
+            done = run().filled
     except Exception as error:
         text = _reason(error)
-        with contextlib.suppress(ReputError, OSError):  # the first error is the one to show
-            log.end(entry, "failed", text)
+        if entry is not None:
+            with contextlib.suppress(ReputError, OSError):  # the first error is the one to show
+                log.end(entry, "failed", text)
         logger.warning("action failed name=%s actor=%s error=%s", action.name, actor, text)
         if isinstance(error, ReputError | OSError | ValueError | click.ClickException):
             raise ActionError(text) from error
@@ -144,6 +164,16 @@ def _logged(log: ActionLog, action: Action, actor: str, run: Callable[[], Senten
         log.end(entry, "done", done)
     logger.info("action done name=%s actor=%s", action.name, actor)
     return done
+
+
+def _begun(log: ActionLog, action: Action, actor: str) -> LoggedAction:
+    try:
+        entry = log.begin(action.name, action.values, actor)
+    except (ReputError, OSError) as error:
+        text = f"The log of actions cannot be written, so nothing was done: {error}"
+        raise ActionError(text) from error
+    logger.info("action begins name=%s actor=%s", action.name, actor)
+    return entry
 
 
 def _reason(error: Exception) -> str:
