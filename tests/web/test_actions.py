@@ -208,6 +208,12 @@ def test_only_so_many_questions_are_kept(root):
         ("send", {"topic": "t", "properties": "no value"}),
         ("send", {"topic": "t" * 300}),
         ("send", {"topic": "t", "body": "x" * 20_000}),
+        ("send", {"topic": "orders", "queue": "3"}),
+        ("send", {"topic": "orders", "properties": "DELAY=3"}),
+        ("send", {"topic": "orders", "properties": "a=b\nTRAN_MSG=true"}),
+        ("send", {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}),
+        ("send", {"topic": "SCHEDULE_TOPIC_XXXX"}),
+        ("send", {"topic": "%DLQ%billing"}),
         ("create-topic", {"topic": "a b", "perm": "rw"}),
         ("create-topic", {"topic": "t", "perm": "rwx"}),
         ("create-topic", {"topic": "t", "perm": "rw", "queues": "0"}),
@@ -259,6 +265,24 @@ def test_nothing_is_written_beside_files_that_a_writer_refuses(root, foreign, ac
         assert answer.status_code == 409
         assert foreign.partition("/")[0] in answer.text
         assert sorted(root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("perm", "queue"), [("r", ""), ("rw", "3"), ("rw", "65536")], ids=["reads", "few", "most"]
+)
+def test_a_message_that_a_broker_would_refuse_is_not_stored(root, perm, queue):
+    values = {"topic": "parcels", "queue": queue}
+    with pages(root, can_write=True) as client:
+        other = asked(client, "create-topic", topic="parcels", queues="3", perm=perm)
+        question = asked(client, "send", **values)
+        confirmed(client, "create-topic", other.text)
+        late = confirmed(client, "send", question.text)
+        early = asked(client, "send", **values)
+        topics = client.get("/topics.json").json()["topics"]
+
+    assert (late.status_code, early.status_code) == (409, 400)
+    assert "parcels" in Elements(late.text).text
+    assert "parcels" not in {each["topic"] for each in topics}
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))

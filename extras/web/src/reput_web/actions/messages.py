@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from reput.errors import OffsetOutOfRangeError
+from reput.errors import NoReaderError, OffsetOutOfRangeError, PluginError
+from reput.record.layout import DEAD_LETTER_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from reput_web.actions.action import (
     Action,
     Field,
@@ -18,14 +20,54 @@ from reput_web.actions.action import (
 from reput_web.errors import BadRequestError, NotThereError
 
 if TYPE_CHECKING:
-    from reput import MessageView, Store
+    from reput import MessageView, QueueInfo, Store
     from reput.record import Message
+    from reput_consumer import ConsumerPlugin
     from reput_web.readmodel.openedstore import OpenedStore
 
 __all__ = ["ResendDeadLetter", "SendMessage"]
 
 _BODY_MAX: Final = 16 << 10
 _INT64_MAX: Final = (1 << 63) - 1
+_RESERVED: Final = frozenset(
+    {
+        "OFFSET_MOVED_EVENT",
+        "SCHEDULE_TOPIC_XXXX",
+        "SELF_TEST_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+    }
+)
+_RESERVED_PREFIXES: Final = (
+    "RMQ_SYS_",
+    "rmq_sys_",
+    DEAD_LETTER_PREFIX,
+    LIGHT_QUEUE_PREFIX,
+    RETRY_PREFIX,
+)
+"""Topics to which brokers let no producer send, or whose messages only the store itself makes."""
+_ACTED_ON: Final = frozenset(
+    {
+        "DELAY",
+        "INNER_BASE",
+        "INNER_MULTI_DISPATCH",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "INNER_NUM",
+        "POP_CK",
+        "REAL_QID",
+        "REAL_TOPIC",
+        "RETRY_TOPIC",
+        "TIMER_DELAY_MS",
+        "TIMER_DELAY_SEC",
+        "TIMER_DELIVER_MS",
+        "TIMER_OUT_MS",
+        "TRAN_MSG",
+        "TRANSACTION_CHECK_TIMES",
+        "_SYS_MSG_PRIORITY_",
+        "__CRC32#",
+        "__STARTDELIVERTIME",
+    }
+)
+"""Properties by which a store or a plugin gives a message another place, or holds it back."""
 
 
 @attrs.frozen
@@ -55,6 +97,9 @@ class SendMessage(Action):
                 name, equals, value = line.strip().partition("=")
                 if not (name and equals and value):
                     raise BadRequestError("properties: lines of NAME=VALUE are expected.")
+                if name in _ACTED_ON:
+                    text = f"properties: {name} is not for a test message, which is stored at once."
+                    raise BadRequestError(text)
                 pairs[name] = value
         try:
             if pairs:
@@ -70,18 +115,42 @@ class SendMessage(Action):
         except (ValueError, TypeError) as error:
             raise BadRequestError(f"{error}.") from None
 
+    def _check_destination(
+        self, plugin: ConsumerPlugin | None, queues: Iterable[QueueInfo]
+    ) -> None:
+        """Check that a broker would take the message.
+
+        Raises:
+            BadRequestError: it would not.
+        """
+        topic, queue = self.values["topic"], self.values["queue"]
+        if topic in _RESERVED or topic.startswith(_RESERVED_PREFIXES):
+            raise BadRequestError(f"topic: {topic} is not for messages of producers.")
+        queue_ids: set[int] | range = {each.queue_id for each in queues if each.topic == topic}
+        settings = None
+        if plugin is not None:
+            from reput_consumer.names import checked_topic
+
+            try:
+                settings = plugin.topics.get(checked_topic(topic))
+            except ValueError as error:
+                raise BadRequestError(f"{error}.") from None
+        if settings is not None:
+            if not settings.is_writable:
+                raise BadRequestError(f"topic: the permissions of {topic} allow no messages.")
+            queue_ids = range(max(settings.read_queue_nums, settings.write_queue_nums))
+        if queue and queue_ids and int(queue) not in queue_ids:
+            raise BadRequestError(f"queue: topic {topic} has no queue {queue}.")
+
     def plan(self, opened: OpenedStore) -> Plan:
         """See `Action.plan`."""
         message = self._message()
         topic = self.values["topic"]
-        if opened.groups_plugin() is not None:
-            from reput_consumer.names import checked_topic
-
-            try:
-                checked_topic(topic)
-            except ValueError as error:
-                raise BadRequestError(f"{error}.") from None
-        known = {each.queue_id for each in opened.topic_queues(topic)}
+        plugin = opened.groups_plugin()
+        if plugin is not None:
+            plugin.groups()  # reads the broker's files again; another process may have changed them
+        known = opened.topic_queues(topic)
+        self._check_destination(plugin, known)
         sentences = [
             Sentence(
                 "One message of {size} bytes is stored in topic {topic}. Consumers get it like any "
@@ -97,17 +166,30 @@ class SendMessage(Action):
 
     def run(self, store: Store, move_group: MoveGroup | None) -> Sentence:
         """See `Action.run`."""
+        self._check_destination(*_destinations(store))
         receipt = store.put(self._message())
         receipt.wait()
         return Sentence(
             "Stored as {topic}/{queue}@{offset}, at physical offset {place}.",
             {
-                "topic": self.values["topic"],
+                "topic": store.get(receipt.physical_offset).topic,  # a plugin may have changed it
                 "queue": receipt.queue_id,
                 "offset": receipt.queue_offset,
                 "place": receipt.physical_offset,
             },
         )
+
+
+def _destinations(store: Store) -> tuple[ConsumerPlugin | None, list[QueueInfo]]:
+    """Return the plugin that knows the settings of topics, and all queues, as far as known."""
+    try:
+        plugin = groups_of(store)
+    except (ModuleNotFoundError, PluginError):
+        plugin = None
+    try:
+        return plugin, store.queues()
+    except (NoReaderError, PluginError):
+        return plugin, []
 
 
 @attrs.frozen
