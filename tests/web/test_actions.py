@@ -14,7 +14,9 @@ import reput
 from reput_consumer import ConsumerPlugin
 from reput_web.actions import actionlog
 from reput_web.actions.actionlog import ActionLog
-from reput_web.actions.performing import ACTIONS
+from reput_web.actions.performing import ACTIONS, StorePerformer
+from reput_web.errors import BadRequestError
+from reput_web.server.confirmations import Confirmations
 
 OWN = {"origin": ADDRESS}
 
@@ -100,13 +102,32 @@ def test_a_dead_letter_goes_to_its_group_again_and_stays(root):
 
 def test_a_group_goes_on_where_the_question_has_shown(root):
     with pages(root, can_write=True) as client:
-        question = asked(client, "reset-offset", group="billing", topic="orders", to="earliest")
+        question = asked(client, "reset-offset", group="billing", topic="orders", to="latest")
+        with reput.open(root) as store:
+            for queue_id in range(3):
+                store.put(reput.Message("orders", b"after the question", queue_id))
         confirmed(client, "reset-offset", question.text)
 
     queues = [each for each in groups_in(root)["billing"].queues if each.topic == "orders"]
-    assert {each.offset for each in queues} == {0}
     cells = re.findall(r'<td class="number">([^<]*)</td>', question.text)
-    assert cells[:4] == ["0", str(queues[0].max_offset), "0", f"-{queues[0].max_offset}"]
+    assert [int(each) for each in cells[2::4]] == [each.offset for each in queues]
+    assert {each.max_offset - each.offset for each in queues} == {1}
+
+
+def test_a_group_goes_on_within_the_queues_that_there_are_when_it_is_reset(root):
+    before = {each.queue_id: each for each in groups_in(root)["billing"].queues}
+    values = {"group": "billing", "topic": "orders", "to": "latest"}
+
+    with reput.open(root) as store:
+        action = ACTIONS["reset-offset"].of(values, {"0": 10**6, "1": 7, "9": 7})
+        StorePerformer(store).perform(action, "")
+
+    queues = {each.queue_id: each for each in groups_in(root)["billing"].queues}
+    assert [queues[each].offset for each in range(3)] == [
+        queues[0].max_offset,
+        7,
+        before[2].offset,
+    ]
 
 
 def test_a_topic_is_created_once(root):
@@ -197,6 +218,19 @@ def test_only_so_many_questions_are_kept(root):
         answers = [confirmed(client, "suspend", each).status_code for each in (first, last)]
 
     assert answers == [400, 303]
+
+
+def test_a_question_is_kept_for_ten_minutes():
+    now = [0.0]
+    kept = Confirmations(clock=lambda: now[0])
+    action = ACTIONS["suspend"]({"plugin": "index"})
+    words = [kept.ask(action), kept.ask(action)]
+
+    now[0] = 600.0
+    assert kept.take(words[0]) is action
+    now[0] = 600.1
+    with pytest.raises(BadRequestError, match="too old"):
+        kept.take(words[1])
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ class Plan:
     sentences: tuple[Sentence, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    offsets: Mapping[str, int] = attrs.field(factory=dict)
+    """By queue id, where a group will go on."""
 
 
 @attrs.frozen
@@ -79,15 +81,18 @@ class Action(ABC):
     """Whether the store must be open for writing in this process."""
 
     values: Mapping[str, str]
+    offsets: Mapping[str, int] = attrs.field(factory=dict)
+    """`Plan.offsets` of the question that was confirmed."""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Action:
-        """Return the action with the values of a form.
+    def of(cls, given: Mapping[str, str], offsets: Mapping[str, int] | None = None) -> Action:
+        """Return the action with the values of a form, and what its question has shown.
 
         Raises:
             BadRequestError: a value is missing, too long, or not of its kind.
         """
-        return cls({each.name: _checked(each, given.get(each.name, "")) for each in cls.fields})
+        values = {each.name: _checked(each, given.get(each.name, "")) for each in cls.fields}
+        return cls(values, offsets or {})
 
     @abstractmethod
     def plan(self, opened: OpenedStore) -> Plan:

@@ -20,6 +20,7 @@ from reput_web.errors import BadRequestError, NotThereError
 if TYPE_CHECKING:
     from reput import Store
     from reput_consumer import ConsumerPlugin
+    from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.offsetreset import Reset
     from reput_web.readmodel.openedstore import OpenedStore
 
@@ -76,30 +77,41 @@ class ResetOffset(Action):
                 Sentence("The store has no group {group} yet: it is created.", {"group": group})
             )
         return Plan(
-            tuple(sentences), ("Queue", "Offset now", "New offset", "Change"), _rows(changes)
+            tuple(sentences),
+            ("Queue", "Offset now", "New offset", "Change"),
+            _rows(changes),
+            {str(each.queue.queue_id): each.after for each in changes},
         )
 
     def run(self, store: Store, move_group: MoveGroup | None) -> Sentence:
         """See `Action.run`."""
-        group, topic, to = self._checked()
+        group, topic, _ = self._checked()
         plugin = groups_of(store)
-        if not any(each.topic == topic for each in store.queues()):
+        moved = self._bounded_offsets(plugin, group, topic)
+        if not moved:
             raise NotThereError(f"The store has no topic {topic!r}.")
-        changes = self._reset(plugin, move_group, group, topic, to)
-        offsets = ", ".join(f"queue {each.queue.queue_id}: {each.after}" for each in changes[:16])
+        (move_group or plugin.move_group)(group, moved)
+        offsets = [f"queue {queue.queue_id}: {offset}" for queue, offset in moved.items()]
         return Sentence(
             "Group {group} goes on in topic {topic} at {offsets}.",
-            {"group": group, "topic": topic, "offsets": offsets + ", …" * (len(changes) > 16)},
+            {
+                "group": group,
+                "topic": topic,
+                "offsets": ", ".join(offsets[:16]) + ", …" * (len(offsets) > 16),
+            },
         )
 
-    def _reset(
-        self, plugin: ConsumerPlugin, move_group: MoveGroup | None, group: str, topic: str, to: Any
-    ) -> list[Reset]:
-        if move_group is None:
-            return plugin.reset_offsets(group, topic, to)
-        changes = plugin.planned_resets(group, topic, to)
-        move_group(group, {each.queue: each.after for each in changes})
-        return changes
+    def _bounded_offsets(
+        self, plugin: ConsumerPlugin, group: str, topic: str
+    ) -> dict[MessageQueue, int]:
+        """Return the offsets that the question has shown, in the bounds of the queues now."""
+        lowest = plugin.planned_resets(group, topic, "earliest")
+        highest = {each.queue: each.after for each in plugin.planned_resets(group, topic, "latest")}
+        return {
+            each.queue: min(max(self.offsets[queue_id], each.after), highest[each.queue])
+            for each in lowest
+            if (queue_id := str(each.queue.queue_id)) in self.offsets and each.queue in highest
+        }
 
 
 def _rows(changes: list[Reset]) -> tuple[tuple[str, ...], ...]:

@@ -219,6 +219,6 @@ class PagesProcess:
             name = question["action"]
             if name not in self._performer.names:
                 raise NotThereError("This server offers no such action.")
-            action = ACTIONS[name].of(question["values"])
+            action = ACTIONS[name].of(question["values"], question["offsets"])
             return {"done": self._performer.perform(action, question["actor"])}
         raise NotThereError("The process that serves the store does not answer this.")

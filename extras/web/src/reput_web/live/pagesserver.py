@@ -54,6 +54,7 @@ class RemoteStore:
             "ask": "act",
             "action": action.name,
             "values": dict(action.values),
+            "offsets": dict(action.offsets),
             "actor": actor,
         }
         try:

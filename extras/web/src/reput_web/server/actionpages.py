@@ -108,7 +108,7 @@ def _posted(request: Request, body: bytes) -> Response:
         token=_confirmations(request).token,
         error="",
         plan=plan,
-        word=_confirmations(request).ask(action),
+        word=_confirmations(request).ask(attrs.evolve(action, offsets=plan.offsets)),
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Confirmations", "ForbiddenError"]
 
 _WAITING_MAX: Final = 100
+_WAITING_S: Final = 600.0
 
 
 class ForbiddenError(WebError):
@@ -35,7 +38,8 @@ class Confirmations:
 
     token: str = attrs.field(factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Each form of these pages has it."""
-    _waiting: dict[str, Action] = attrs.field(factory=dict, repr=False)
+    clock: Callable[[], float] = time.monotonic
+    _waiting: dict[str, tuple[float, Action]] = attrs.field(factory=dict, repr=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def check(self, given: str) -> None:
@@ -53,18 +57,18 @@ class Confirmations:
         with self._lock:
             while len(self._waiting) >= _WAITING_MAX:
                 del self._waiting[next(iter(self._waiting))]
-            self._waiting[word] = action
+            self._waiting[word] = self.clock(), action
         return word
 
     def take(self, word: str) -> Action:
-        """Return the action that a word confirms, once.
+        """Return the action that a word confirms, once, and for ten minutes.
 
         Raises:
             BadRequestError: no action waits for that word.
         """
         with self._lock:
-            found = self._waiting.pop(word, None)
-        if found is None:
+            asked_at, found = self._waiting.pop(word, (0.0, None))
+        if found is None or self.clock() - asked_at > _WAITING_S:
             text = "This question was answered already, or is too old. Begin with the form again."
             raise BadRequestError(text)
         return found
