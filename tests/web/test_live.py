@@ -222,6 +222,19 @@ def test_pages_that_end_are_started_again(tmp_path):
     assert other.poll() is not None
 
 
+def test_pages_import_nothing_from_the_working_directory(tmp_path, monkeypatch):
+    for name in ("json.py", "pickle.py", "reput_web.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with served(tmp_path / "store") as (store, _, address):
+        store.put(reput.Message("orders", b"xyz", 0)).wait()
+        rows = json_of(address, "/messages.json?text=y&regex=1")["rows"]
+
+    assert len(rows) == 1
+    assert not (tmp_path / "imported").exists()
+
+
 def test_other_addresses_need_a_password(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("correct horse\n", encoding="utf-8")

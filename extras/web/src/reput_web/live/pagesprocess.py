@@ -185,7 +185,8 @@ class PagesProcess:
     def _serve_once(self) -> None:
         own, other = socket.socketpair()
         with other:
-            command = [sys.executable, "-m", "reput_web.live.pagesserver"]
+            # -P: without the working directory, where modules could be of others.
+            command = [sys.executable, "-P", "-m", "reput_web.live.pagesserver"]
             command += [str(other.fileno()), str(self.listening.fileno())]
             with self._turn:
                 if self._stopped.is_set():

@@ -54,7 +54,7 @@ def search(
         BadRequestError: the expression is not valid, or takes too long.
     """
     question = pickle.dumps((root, follow_links, request, seconds))
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-P", "-m", __name__]  # -P: without the working directory
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             answer = _answer(process, question, seconds + start_seconds, budget)
