@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -37,6 +38,7 @@ from reput_server import ServerConfig, serving
 from reput_server.errors import ServerError
 from reput_server.webpages import pages as served_pages
 from reput_server.webpages.webconfig import WebConfig
+from reput_web.live import pagesprocess
 from reput_web.live.channel import AnswerError, Asker, ChannelClosedError, answer_all
 
 ANYWHERE = ("127.0.0.1", 0)
@@ -220,6 +222,36 @@ def test_pages_that_end_are_started_again(tmp_path):
     assert status == 200
     assert other.pid != process.pid
     assert other.poll() is not None
+
+
+def no_process(*_, **__):
+    raise OSError(errno.EAGAIN, "no process")
+
+
+def test_pages_that_do_not_start_are_an_error(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pagesprocess, "_START_S", 0.0)
+        with pytest.raises(ServerError, match="not ready after 0 s"), served(tmp_path / "store"):
+            pass
+    monkeypatch.setattr(pagesprocess.subprocess, "Popen", no_process)
+    with pytest.raises(ServerError, match="no process"), served(tmp_path / "store"):
+        pass
+
+
+def test_pages_are_started_again_after_a_start_that_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(pagesprocess, "_AGAIN_S", 0.0)
+    starts, start = iter((no_process, no_process)), subprocess.Popen
+
+    with served(tmp_path / "store") as (_, server, address):
+        process = server.pages._process
+        monkeypatch.setattr(
+            pagesprocess.subprocess, "Popen", lambda *a, **k: next(starts, start)(*a, **k)
+        )
+        process.kill()
+        process.wait(30)
+        status, _ = asked(address, "/overview")
+
+    assert (status, next(starts, None)) == (200, None)
 
 
 def test_pages_import_nothing_from_the_working_directory(tmp_path, monkeypatch):

@@ -137,7 +137,7 @@ class PagesProcess:
         """Serve; returns when browsers get answers.
 
         Raises:
-            StartError: the process has ended at once.
+            StartError: the process does not begin, has ended at once, or gives no answers in time.
         """
         options = self.settings["options"]
         if options.get("can_write"):
@@ -150,10 +150,12 @@ class PagesProcess:
             )
         self._thread = threading.Thread(target=self._run, name="reput-web", daemon=True)
         self._thread.start()
-        self._ready.wait(_START_S)
-        if self._error:
+        error = f"the process of the pages is not ready after {_START_S:g} s"
+        if self._ready.wait(_START_S):
+            error = self._error
+        if error:
             self.stop()
-            raise StartError(self._error)
+            raise StartError(error)
 
     def stop(self) -> None:
         """End the process, after the answers under way."""
@@ -172,9 +174,14 @@ class PagesProcess:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._serve_once()
+            reason = "the process of the pages ended at its start; its output says why"
+            try:
+                self._serve_once()
+            except (OSError, RuntimeError) as error:  # no memory, files or threads are left
+                reason = f"the process of the pages cannot be started: {error}"
+                logger.warning("pages cannot be served error=%s", error)
             if not self._ready.is_set():
-                self._error = "the process of the pages ended at its start; its output says why"
+                self._error = reason
                 self._ready.set()
                 return
             if self._stopped.is_set():
@@ -184,13 +191,12 @@ class PagesProcess:
 
     def _serve_once(self) -> None:
         own, other = socket.socketpair()
-        with other:
+        with own, other:
             # -P: without the working directory, where modules could be of others.
             command = [sys.executable, "-P", "-m", "reput_web.live.pagesserver"]
             command += [str(other.fileno()), str(self.listening.fileno())]
             with self._turn:
                 if self._stopped.is_set():
-                    own.close()
                     return
                 process = self._process = subprocess.Popen(
                     command,
@@ -200,14 +206,17 @@ class PagesProcess:
                     # Ctrl-C is for the process that serves; it ends this one.
                     start_new_session=True,
                 )
+            connection = Connection(own.detach())
         assert process.stdin is not None
-        with Connection(own.detach()) as connection:
-            names = () if self._performer is None else self._performer.names
-            first = {**self.settings, "root": self.source.store.root, "actions": names}
-            connection.send_bytes(json.dumps(first).encode())
-            answer_all(connection, self._answer)
-        process.stdin.close()
-        process.wait()
+        try:
+            with connection:
+                names = () if self._performer is None else self._performer.names
+                first = {**self.settings, "root": self.source.store.root, "actions": names}
+                connection.send_bytes(json.dumps(first).encode())
+                answer_all(connection, self._answer)
+        finally:
+            process.stdin.close()
+            process.wait()
 
     def _answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         kind = question.get("ask")
