@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
 import socket
 import sys
+import threading
 from contextlib import closing
 
 import pytest
@@ -236,9 +238,11 @@ def test_what_is_no_request_ends_its_connection_and_nothing_else(watched):
         b"\xff\xfe / HTTP/1.1\r\n\r\n": [b"405"],
         b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nquestions": [b"405"],
         b"GET /\xff HTTP/1.1\r\n\r\n": [b"404"],
-        b"GET /" + b"x" * 90_000 + b" HTTP/1.1\r\n\r\n": [b"414"],
+        b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\n\r\n": [b"431"],
         b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n": [b"431"],
-        b"GET / HTTP/1.1\r\na: " + b"x" * 90_000 + b"\r\n\r\n": [b"431"],
+        b"GET / HTTP/1.1\r\na: " + b"x" * 40_000 + b"\r\n\r\n": [b"431"],
+        b"GET / HTTP/1.1\r\n" + (b"a: " + b"x" * 4_000 + b"\r\n") * 4 + b"\r\n": [b"200"],
+        b"GET / HTTP/1.1\r\n" + (b"a: " + b"x" * 4_000 + b"\r\n") * 5 + b"\r\n": [b"431"],
         b"GET / HTTP/1.1\r\n": [b"200"],
         b"": [],
     }
@@ -252,7 +256,9 @@ def test_what_is_no_request_ends_its_connection_and_nothing_else(watched):
 def test_slow_peers_are_cut_and_only_a_few_are_let_in(watched, monkeypatch):
     monkeypatch.setattr("reput_server.monitoring.httppages._CONNECTIONS_MAX", 2)
     address = watched.server.metrics
-    watched.server.watch._pages._server.seconds = 0.2
+    server = watched.server.watch._pages._server
+    server.seconds = 0.2
+    ended = ends_of(server, monkeypatch)
     with (
         socket.create_connection(address, 20) as first,
         socket.create_connection(address, 20) as second,
@@ -266,26 +272,67 @@ def test_slow_peers_are_cut_and_only_a_few_are_let_in(watched, monkeypatch):
                 ends.append(b"")
 
     assert ends == [b"", b"", b""]
+    assert all(ended.acquire(timeout=20) for _ in ends)
     assert get(address, "/health")[0] == 200
 
 
-def test_a_page_that_fails_is_answered_for():
-    import asyncio
+def ends_of(server, monkeypatch):
+    """Released once for each connection whose thread has ended."""
+    ended, end = threading.Semaphore(0), server.shutdown_request
+    monkeypatch.setattr(server, "shutdown_request", lambda peer: (end(peer), ended.release()))
+    return ended
 
+
+def test_a_connection_whose_page_is_waited_for_keeps_its_place(monkeypatch):
+    monkeypatch.setattr("reput_server.monitoring.httppages._CONNECTIONS_MAX", 1)
+
+    async def run():
+        begun, there = asyncio.Event(), asyncio.Event()
+
+        async def slow():
+            begun.set()
+            await there.wait()
+            return Page(b"fine", "text/plain")
+
+        pages = HttpPages({"/slow": slow})
+        await pages.start(ANYWHERE)
+        ended = ends_of(pages._server, monkeypatch)
+        first = asyncio.create_task(asyncio.to_thread(get, pages.address, "/slow"))
+        await begun.wait()
+        pages._server._end(float("inf"))
+        with pytest.raises(ConnectionError):
+            await first
+        with pytest.raises(ConnectionError):
+            await asyncio.to_thread(get, pages.address, "/slow")
+        there.set()
+        assert all([await asyncio.to_thread(ended.acquire, timeout=20) for _ in range(2)])
+        found = await asyncio.to_thread(get, pages.address, "/slow")
+        await pages.stop()
+        return found
+
+    assert asyncio.run(run())[0] == 200
+
+
+def test_a_page_that_fails_is_answered_for(caplog):
     async def fails():
         raise RuntimeError("secret")
+
+    async def ends():
+        raise asyncio.CancelledError
 
     async def works():
         return Page(b"fine", "text/plain")
 
     async def run():
-        pages = HttpPages({"/fails": fails, "/works": works})
+        pages = HttpPages({"/fails": fails, "/ends": ends, "/works": works})
         await pages.start(ANYWHERE)
-        found = [await asyncio.to_thread(get, pages.address, path) for path in ("/fails", "/works")]
+        found = [await asyncio.to_thread(get, pages.address, path) for path in pages.by_path]
         await pages.stop()
         return found
 
-    failed, worked = asyncio.run(run())
+    failed, ended, worked = asyncio.run(run())
+    assert [each.exc_info[0] for each in caplog.records] == [RuntimeError]
+    assert (ended[0], ended[2]) == (503, "503 Service Unavailable\n")
     assert (failed[0], failed[2]) == (500, "500 Internal Server Error: RuntimeError\n")
     assert (worked[0], worked[2]) == (200, "fine")
 

@@ -8,11 +8,13 @@ threads; the event loop makes the answers.
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,8 @@ __all__ = ["HttpPages", "Page"]
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX: Final = 32
+_HEAD_MAX: Final = 16 << 10
+"""Bytes of the first line and the headers of a request."""
 _SECONDS: Final = 10.0
 _LOOK_S: Final = 0.25
 
@@ -131,12 +135,13 @@ class _Server(ThreadingHTTPServer):
 
     def _end(self, until: float) -> None:
         with self._turn:
-            for each in [each for each, deadline in self._open.items() if deadline <= until]:
-                del self._open[each]  # another one may come in its place
-                try:
-                    each.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass  # its peer has left
+            for each, deadline in self._open.items():
+                if deadline <= until:
+                    try:
+                        # It counts until its thread ends, which may still wait for a page.
+                        each.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass  # its peer has left
 
     def stop(self) -> None:
         """End all connections."""
@@ -149,8 +154,20 @@ class _Server(ThreadingHTTPServer):
         logger.debug("connection failed peer=%s", client_address)
 
 
+class _Head(io.BufferedReader):
+    """What a request begins with; ends after so many bytes, as if no more came."""
+
+    left: int = _HEAD_MAX
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(self.left if size is None or size < 0 else min(size, self.left))
+        self.left -= len(line)
+        return line
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
+    rfile: _Head
     protocol_version = "HTTP/1.1"
     # Else what is not HTTP is answered without status and headers, as HTTP/0.9 does.
     default_request_version = "HTTP/1.0"
@@ -158,6 +175,15 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         self.request.settimeout(self.server.seconds)
         super().setup()
+        self.rfile = _Head(self.rfile.detach())
+
+    def parse_request(self) -> bool:
+        """Read the head, and refuse one that is too long."""
+        is_valid = super().parse_request()
+        if is_valid and not self.rfile.left:
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            return False
+        return is_valid
 
     def finish(self) -> None:
         """Wait until the peer has the answer: closed with bytes unread, a connection is reset."""
@@ -173,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         try:
             page = self.server.page(path)
+        except CancelledError:  # the event loop ends
+            page = text_page(HTTPStatus.SERVICE_UNAVAILABLE)
         except Exception as error:  # whatever a page raises, its peer gets an answer
             logger.exception("page failed path=%r", path[:200])
             page = text_page(HTTPStatus.INTERNAL_SERVER_ERROR, f": {type(error).__name__}")
