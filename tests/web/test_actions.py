@@ -269,6 +269,21 @@ def test_values_that_mean_nothing_are_refused_before_the_question(root, action, 
     assert log == []
 
 
+def test_the_largest_form_is_taken_and_a_larger_one_refused(root):
+    values = {each.name: "\U00010000" * each.most for each in ACTIONS["send"].fields}
+    values |= {"topic": "orders", "queue": "2", "properties": f"a={'中' * 4_094}"}
+    with pages(root, can_write=True) as client:
+        answer = asked(client, "send", **values)
+        larger = [
+            client.post(path, content=b"x" * 330_000, headers=OWN)
+            for path in ("/action/send", "/doctor")
+        ]
+
+    assert (answer.status_code, "confirmed" in answer.text) == (200, True), answer.text
+    for each in larger:
+        assert (each.status_code, "too long" in each.text) == (413, True)
+
+
 def test_a_store_that_another_process_writes_is_left_alone_and_the_page_says_how_to_go_on(root):
     with pages(root, can_write=True) as client:
         question = asked(client, "send", topic="orders", body="x").text

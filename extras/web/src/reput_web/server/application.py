@@ -7,10 +7,11 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -96,7 +97,7 @@ def application(
         *livepages.ROUTES,
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_page})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_HANDLERS)
     app.state.opened = opened
     app.state.jobs = jobs
     app.state.queries = Workers(1, chosen.query_seconds)
@@ -154,6 +155,14 @@ async def _home(request: Request) -> Response:
 
 async def _no_page(request: Request, error: Exception) -> Response:
     return error_response(request, "This page does not exist.", 404)
+
+
+async def _cut_body(request: Request, error: Exception) -> Response:
+    # The security layer ends a body that is too long. Otherwise the client has left.
+    return error_response(request, "The form is too long.", 413)
+
+
+_HANDLERS: Final = {404: _no_page, ClientDisconnect: _cut_body}
 
 
 async def _settings(request: Request) -> Response:
