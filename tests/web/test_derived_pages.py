@@ -8,6 +8,8 @@ import pytest
 from webpages import HOUR_MS, Elements, kept_store, pages
 
 import reput
+from reput_web.readmodel import queuepages
+from reput_web.readmodel.workbudget import WorkBudget
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,57 @@ def test_messages_of_a_compacted_topic_lead_to_their_own_pages(kept):
         assert len(kept.get(f"/body?{place}").content) == found["body"]["size"]
     last = kept.get("/message.json?topic=prices&queue=0&offset=18").json()
     assert (last["before_in_queue"], last["after_in_queue"]) == (None, 19)
+
+
+class Counted:
+    """A store that counts the messages that are read of its queues."""
+
+    def __init__(self, store):
+        self.store, self.count = store, 0
+
+    def read(self, *arguments):
+        found = self.store.read(*arguments)
+        self.count += len(found)
+        return found
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+
+@pytest.fixture(scope="module")
+def sparse_root(tmp_path_factory):
+    """A compacted queue: 1,000 messages, a gap of 2,999, ten with gaps of 99, and 1,000 more."""
+    root = tmp_path_factory.mktemp("sparse") / "store"
+    keys = [f"a{number}" for number in range(1_000)] + ["same"] * 3_000
+    keys += [f"c{number // 100}" for number in range(1_000)]
+    keys += [f"d{number}" for number in range(1_000)]
+    options = {"compaction": {"topics": ["prices"]}}
+    plugins = ("consumequeue", "compaction")
+    with reput.open(root, plugins=plugins, config=options, threads=False) as store:
+        store.put_many([reput.Message("prices", b"x", 0, keys=each) for each in keys])
+        store.wait_dispatched()
+        store.plugin("compaction").compact()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("is_oldest_first", "offset"),
+    [(True, 1_000), (True, 4_000), (False, 3_998), (False, 4_999)],
+)
+def test_few_messages_are_read_beside_gaps(sparse_root, is_oldest_first, offset):
+    kept = [*range(1_000), *range(3_999, 5_000, 100), *range(5_000, 6_000)]
+    pages = queuepages.oldest_first if is_oldest_first else queuepages.newest_first
+    wanted = queuepages.QueueRange(offset=offset, is_compacted=True)
+    expected = [each for each in kept if each >= offset]
+    if not is_oldest_first:
+        expected = [each for each in reversed(kept) if each <= offset]
+
+    with reput.open(sparse_root, mode="r", plugins=["consumequeue", "compaction"]) as store:
+        counted = Counted(store)
+        page = pages(counted, store.queues(), wanted, 20, WorkBudget(60.0))
+
+    assert [each.queue_offset for each in page.rows] == expected[:20]
+    assert counted.count <= 200
 
 
 @pytest.mark.parametrize(

@@ -133,10 +133,11 @@ def _backward(
         end = min(end, _first_from(store, queue, wanted.at))
     while first < end and not budget.stopped.is_set():
         begin = max(first, end - chunk)
-        rows = list(_rows(store, queue, begin, end, wanted.is_compacted))
+        rows = list(_rows(store, queue, begin, end, chunk, wanted, budget))
         yield from (row for row in reversed(rows) if _is_in(row, wanted))
-        # A compacted queue has gaps, which may be long.
-        end, chunk = begin, min(2 * chunk, _CHUNK_MAX) if rows else 2 * chunk
+        end, chunk = begin, min(2 * chunk, _CHUNK_MAX)
+        if wanted.is_compacted and not rows:
+            end = _end_before_gap(store, queue, first, end)
 
 
 def _forward(
@@ -152,11 +153,8 @@ def _forward(
         first = max(first, wanted.offset)
     if wanted.at is not None:
         first = max(first, _first_from(store, queue, wanted.at + 1))
-    while first < end and not budget.stopped.is_set():
-        upto = min(end, first + chunk)
-        rows = list(_rows(store, queue, first, upto, wanted.is_compacted))
-        yield from (row for row in rows if _is_in(row, wanted))
-        first, chunk = upto, min(2 * chunk, _CHUNK_MAX) if rows else 2 * chunk
+    rows = _rows(store, queue, first, end, chunk, wanted, budget)
+    yield from (row for row in rows if _is_in(row, wanted))
 
 
 def _is_in(row: Row, wanted: QueueRange) -> bool:
@@ -169,22 +167,58 @@ def _is_in(row: Row, wanted: QueueRange) -> bool:
 
 
 def _rows(
-    store: Store, queue: QueueInfo, begin: int, end: int, is_compacted: bool
+    store: Store,
+    queue: QueueInfo,
+    begin: int,
+    end: int,
+    chunk: int,
+    wanted: QueueRange,
+    budget: WorkBudget,
 ) -> Iterator[Row]:
     """Yield what stands at queue offsets ``[begin, end)``; messages that were trimmed are not."""
-    while begin < end:
-        found = store.read(queue.topic, queue.queue_id, begin, end - begin, _READ_SIZE)
+    # A read in a gap of a compacted queue goes on behind it, maybe at the end or after it.
+    count = 1 if wanted.is_compacted else chunk
+    while begin < end and not budget.stopped.is_set():
+        count = min(count, end - begin)
+        found = store.read(queue.topic, queue.queue_id, begin, count, _READ_SIZE)
         rows: Iterable[Row] = [
-            row_of(message, offset, is_compacted=is_compacted)
+            row_of(message, offset, is_compacted=wanted.is_compacted)
             for message, offset in zip(found.messages, found.queue_offsets, strict=True)
         ]
         if found.holes:
             lost = [lost_row(queue.topic, queue.queue_id, each) for each in found.holes]
             rows = sorted([*rows, *lost], key=_queue_offset)
         yield from (row for row in rows if _queue_offset(row) < end)
-        if found.next_queue_offset <= begin:
-            return
-        begin = found.next_queue_offset
+        following = found.next_queue_offset
+        begin = following if following > begin else begin + count
+        count = min(2 * count, _CHUNK_MAX)
+
+
+def _end_before_gap(store: Store, queue: QueueInfo, first: int, end: int) -> int:
+    """Return the queue offset after the newest message in ``[first, end)``; ``first`` if none.
+
+    Reads one message for each step: a compacted queue may have long gaps.
+    """
+
+    def has_any(begin: int) -> bool:
+        found = store.read(queue.topic, queue.queue_id, begin, 1, 1)
+        offsets = [*found.queue_offsets, *(each.queue_offset for each in found.holes)]
+        return min(offsets, default=end) < end
+
+    reach = _CHUNK_MAX
+    begin = max(first, end - reach)
+    while not has_any(begin):
+        if begin == first:
+            return first
+        end, reach = begin, 2 * reach
+        begin = max(first, end - reach)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if has_any(middle):
+            begin = middle
+        else:
+            end = middle
+    return end
 
 
 def _queue_offset(row: Row) -> int:
