@@ -74,6 +74,18 @@ def test_the_log_is_read_on_by_further_requests_until_all_transactions_are_known
     assert "k0" in page
 
 
+def test_transactions_of_a_group_are_looked_for_a_request_at_a_time(kept_root):
+    with pages(kept_root, request_seconds=1e-9) as client:
+        while client.get("/transactions.json").json()["transactions"]["left_size"]:
+            pass
+        first = Elements(client.get("/transactions?group=producers-1").text).text
+        found = every_page(client, "/transactions.json?group=producers-1", "rows")
+
+    assert "half-3" not in first
+    assert "No transaction is open" not in first
+    assert [each["keys"] for each in found] == [["half-3"]]
+
+
 def test_transactions_are_found_in_the_directory_of_a_broker(kept_root, tmp_path):
     root = shutil.copytree(kept_root, tmp_path / "broker", ignore=shutil.ignore_patterns("reput"))
     with pages(root) as client:

@@ -363,3 +363,16 @@ def test_a_suspended_plugin_that_is_resumed_knows_what_was_ended_meanwhile(steps
     with pytest.raises(TransactionEndedError):
         at.store.plugin("transaction").commit(halves[0])
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"1"]
+
+
+def test_a_page_of_open_transactions_ends_after_one_that_is_of_another_group(steps):
+    at = steps()
+    plugin = at.store.plugin("transaction")
+    halves = [plugin.prepare(reput.Message("orders", b"x"), group=each) for each in "aab"]
+    at.store.wait_dispatched()
+
+    first = plugin.dangling_page(9, lambda: True, group="b")
+    second = plugin.dangling_page(9, lambda: False, group="b", at=first.next_at)
+
+    assert (first.halves, first.next_at) == ((), halves[1].physical_offset)
+    assert [each.group for each in second.halves] == ["b"]

@@ -339,9 +339,10 @@ class TransactionPlugin(reput.Plugin):
 
         Args:
             count: half messages to return, at most.
-            has_enough: asked after each batch of the log whether to end reading.
+            has_enough: asked after each batch of the log, and after each half message, whether to
+                end reading.
             at: a physical offset; half messages before it are not returned.
-            group: only those of this producer group; each is read until ``count`` are found.
+            group: only those of this producer group, maybe none although there is a next one.
         """
         engine = self._of_store
         with engine.lock:
@@ -351,14 +352,14 @@ class TransactionPlugin(reput.Plugin):
             left = max(end - engine.tracker.dispatched_to, 0)
             rows = engine.open_rows()
         halves: list[HalfMessage] = []
-        next_at = None
+        has_read, next_at = False, None
         for row in rows:
             if row.physical_offset < at:
                 continue
-            if len(halves) >= count or (halves and has_enough()):
+            if len(halves) >= count or (has_read and has_enough()):
                 next_at = row.physical_offset
                 break
-            half = engine.half_at(row.physical_offset)
+            half, has_read = engine.half_at(row.physical_offset), True
             if half is not None and group in (None, half.group):
                 halves.append(half)
         oldest = min((row.born_timestamp for row in rows), default=None)
