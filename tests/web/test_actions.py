@@ -372,6 +372,23 @@ def test_the_log_is_bounded_and_keeps_the_newest(tmp_path, monkeypatch):
     assert os.path.getsize(log.path) < 5_000
 
 
+@pytest.mark.parametrize(("text", "count"), [("x", 7), ("中", 2), ("\0", 1), ("\udcff", 1)])
+def test_the_log_has_no_more_entries_than_it_can_read_again(tmp_path, monkeypatch, text, count):
+    monkeypatch.setattr(actionlog, "_SIZE_MAX", 8_000)
+    log = ActionLog(str(tmp_path))
+    (tmp_path / "reput").mkdir()
+    for number in range(9):
+        log.end(
+            log.begin("send", {"body": text * 300, "keys": text * 300}, f"{number}"),
+            "done",
+            text * 300,
+        )
+
+    found = log.read()
+    assert [each.actor for each in found] == [f"{8 - each}" for each in range(count)]
+    assert {each.text for each in found} == {text * 300}
+
+
 def test_actions_at_the_same_time_are_all_in_the_log(tmp_path):
     (tmp_path / "reput").mkdir()
 

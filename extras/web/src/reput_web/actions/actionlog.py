@@ -104,8 +104,10 @@ class ActionLog:
             raise CorruptFileError(self.path, 0, reason) from None
 
     def _save(self, disk: Disk, entries: list[LoggedAction]) -> None:
-        rows = [attrs.asdict(each) for each in entries[-KEPT:]]
-        disk.replace(self.path, json.dumps(rows, indent=0).encode())
+        rows = [_row(each) for each in entries[-KEPT:]]
+        while sum(map(len, rows)) + 2 * len(rows) > _SIZE_MAX:  # a longer file is not read
+            del rows[0]
+        disk.replace(self.path, b"[" + b",\n".join(rows) + b"]")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Disk]:
@@ -117,6 +119,11 @@ class ActionLog:
             yield disk
         finally:
             disk.close(descriptor)
+
+
+def _row(entry: LoggedAction) -> bytes:
+    # Names of files may have bytes that are not UTF-8; JSON escapes each of them.
+    return json.dumps(attrs.asdict(entry), ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _entry(row: Mapping[str, Any]) -> LoggedAction:
