@@ -249,6 +249,15 @@ def test_two_options_with_one_address_are_both_named(tmp_path, option):
     assert f"--namesrv and {option} name the same address" in done.stderr
 
 
+def test_options_with_a_host_of_another_machine_are_all_named(tmp_path):
+    address = "203.0.113.9:0"  # an address for documentation
+
+    done = run(tmp_path, "--listen", address, "--namesrv", address, "--metrics", "127.0.0.1:0")
+
+    assert done.returncode == 5
+    assert done.stderr.endswith("choose another address with --listen and --namesrv\n")
+
+
 def test_a_store_that_another_process_writes_is_followed(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
         store.put(reput.Message("orders", b"before"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import sys
 from collections.abc import Iterator, Mapping
@@ -85,9 +86,9 @@ def _unavailable(error: OSError, config: ServerConfig) -> str:
         for option, address in addresses.items()
         if address and text.startswith((f"{address[0]}:{address[1]} ", f"{address[0]} "))
     ]
-    if len(own) > 1:
+    if len(own) > 1 and error.errno == errno.EADDRINUSE:
         return f"{text}; {' and '.join(own)} name the same address: choose another one for each"
-    return f"{text}; choose another address with {own[0] if own else ', '.join(addresses)}"
+    return f"{text}; choose another address with {' and '.join(own) or ', '.join(addresses)}"
 
 
 @contextlib.contextmanager
