@@ -268,16 +268,26 @@ def test_a_group_shows_its_dead_letters_with_their_cause(story):
 # --------------------------------------------------------------------------- doctor
 
 
+def planned(client, *questions):
+    for what in questions:
+        client.post("/doctor", content=what, headers={"sec-fetch-site": "same-origin"})
+        jobs = client.app.inner.state.jobs
+        assert all(job.over.wait(60) for job in jobs.last.values())
+    return client.get("/doctor.json").json()["plan"], Elements(client.get("/doctor").text)
+
+
+def test_a_plan_says_that_derived_files_were_not_compared(kept):
+    plan, page = planned(kept, "plan=1")
+
+    assert (plan["repair"]["is_needed"], plan["repair"]["was_compared"]) == (False, False)
+    assert "Derived files were not compared with the log." in page.text
+
+
 def test_the_plan_of_a_repair_is_shown_and_changes_nothing(golden_store):
     root = golden_store("crash-bit-flip")
     before = {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     with pages(root) as client:
-        for what in ("plan=1", ""):
-            client.post("/doctor", content=what, headers={"sec-fetch-site": "same-origin"})
-            jobs = client.app.inner.state.jobs
-            assert all(job.over.wait(60) for job in jobs.last.values())
-        plan = client.get("/doctor.json").json()["plan"]
-        page = Elements(client.get("/doctor").text)
+        plan, page = planned(client, "plan=1", "")
         (link,) = {each for each in page.links() if each.startswith("/bytes?file=commitlog")}
         part = client.get(link.replace("?", ".json?")).json()
         shown = client.get(link)

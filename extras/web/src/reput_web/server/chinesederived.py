@@ -90,9 +90,12 @@ CHINESE_DERIVED: Final[dict[str, str]] = {
     "The file ends before this position.": "文件在这个位置之前就结束了。",
     "Plan of a repair": "修复计划",
     "The plan was not made:": "没有制定计划：",
-    "No repair is needed: every checksum of the log matches, "
-    "and the files beside it can be read.": (
-        "不需要修复：日志的所有校验和都匹配，其他文件可以读取。"
+    "The log needs no repair: every checksum matches, and the files beside it can be read.": (
+        "日志不需要修复：所有校验和都匹配，其他文件可以读取。"
+    ),
+    "Derived files were not compared with the log. "
+    "The command reput repair STORE --dry-run compares them.": (
+        "没有将派生文件与日志比较。命令 reput repair STORE --dry-run 会比较它们。"
     ),
     "A repair is needed. Messages that are lost, as far as known:": (
         "需要修复。已知丢失的消息数："

@@ -77,7 +77,7 @@ def _verify(root: str, follow_links: bool, deep: bool, progress: Progress) -> Re
 
 
 def _plan(root: str, follow_links: bool, progress: Progress) -> dict[str, Any]:
-    """Return what ``reput repair --dry-run`` shows."""
+    """Return what ``reput repair --dry-run`` shows, without the comparison of derived files."""
     from reput_tools.doctor.repair.diskspace import needed_space
     from reput_tools.doctor.repair.repairjson import plan_document
     from reput_tools.doctor.repair.repairrun import look_and_plan
@@ -86,7 +86,8 @@ def _plan(root: str, follow_links: bool, progress: Progress) -> dict[str, Any]:
         return partial(progress, name)
 
     with look_and_plan(root, follow_links=follow_links, step=step) as plan:
-        return plan_document(plan) | {"needed_size": needed_space(plan, has_log=False)}
+        needed_size = needed_space(plan, has_log=False)
+        return plan_document(plan) | {"needed_size": needed_size, "was_compared": False}
 
 
 def _verdict(report: Report) -> str:
