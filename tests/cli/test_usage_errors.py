@@ -19,6 +19,13 @@ from reput_tools.cli.kit.exitcodes import ExitCode
         (["--bogus"], "reput has no option --bogus; `reput --help` lists the options"),
         (["cat"], "missing argument 'PATH'; `reput cat --help` lists the options"),
         (["put", "s", "T", "--queue", "99999999999"], "99999999999 is not in the range"),
+        (
+            ["suspend", "s", "index", "--timeout", "nan"],
+            "'--timeout': nan is not a",
+        ),
+        (["plugins", "query", "s", "p", "q", "--timeout", "nan"], "'--timeout': nan is not a"),
+        (["metrics", "s", "--max-age", "nan"], "'--max-age': nan is not a number"),
+        (["groups", "s", "--rate", "nan"], "'--rate': nan is not a number"),
         (["nope"], "no such command 'nope'; `reput --help` lists all"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_tools.cli.kit import ExitCode, Failure, json_option, path_argument, with_debug
+from reput_tools.cli.kit import ExitCode, Failure, Seconds, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput_tools.metrics.sampler import Sample, Sampler
@@ -54,7 +54,7 @@ _JSON = {
 @click.option(
     "--max-age",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=5.0,
     show_default=True,
     help="With --listen: read the store at most once in this time.",

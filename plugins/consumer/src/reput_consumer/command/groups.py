@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_tools.cli.kit import STORE_KEYS, below, json_option, path_argument, with_debug
+from reput_tools.cli.kit import STORE_KEYS, Seconds, below, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ _JSON = {
     "--rate",
     "seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.1, max=3_600),
+    type=Seconds(min=0.1, max=3_600),
     help="Read twice, SECONDS apart, and show the number of messages consumed in a second.",
 )
 @json_option("one document", _JSON)

@@ -20,6 +20,7 @@ from reput_tools.cli.kit.queryrows import print_rows, rows_options
 from reput_tools.cli.kit.queryvalues import json_of
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.storeplugins import check_store, check_used
+from reput_tools.cli.kit.units import Seconds
 from reput_tools.cli.plugins.pluginstateoutput import states_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=30.0,
     show_default=True,
     help="How long the query may take.",

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.timestamps import format_duration as format_duration
     from reput_tools.cli.kit.timestamps import format_timestamp as format_timestamp
     from reput_tools.cli.kit.timestamps import parse_start as parse_start
+    from reput_tools.cli.kit.units import Seconds as Seconds
     from reput_tools.cli.kit.units import read_duration as read_duration
     from reput_tools.cli.kit.units import read_size as read_size
 
@@ -72,6 +73,7 @@ _EXPORTS = {
     "Failure": "failures",
     "ProgressBar": "progressbar",
     "STORE_KEYS": "jsonkeys",
+    "Seconds": "units",
     "below": "jsonkeys",
     "change_plugin": "statechange",
     "check_store": "storeplugins",

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from reput_tools.cli.kit.units import Seconds
+
 __all__ = [
     "STORE_PATH",
     "CheckedPath",
@@ -125,7 +127,7 @@ def timeout_option(command: _Command) -> _Command:
     return click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0),
+        type=Seconds(min=0),
         default=10.0,
         show_default=True,
         help="How long to wait for a process that has the store open.",

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from reput_tools.cli.kit.timestamps import UNIT_MS
 
-__all__ = ["parse_duration", "read_duration", "read_size"]
+__all__ = ["Seconds", "parse_duration", "read_duration", "read_size"]
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds: `click.FloatRange`, and not NaN, which no clock reaches."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: it is NaN, or `click.FloatRange` refuses it.
+        """
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return found
 
 
 def parse_duration(text: str) -> int:
