@@ -48,6 +48,7 @@ _BYTES: Final = "bytes differ from the bytes that the log gives"
 _EXTEND: Final = "it does not lead to an extend unit with the content that the log gives"
 _NO_EXTEND: Final = "it has no extend units where units of the queue lead to"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
+_FILES_IN_FULL: Final = 100  # files all of whose differences are found, as far as wanted
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
@@ -63,11 +64,19 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
             counted.append(each)  # not a file of a queue
     skipped: Counter[str] = Counter()
     lost: list[TouchedMessage] = []
+    left = _FILES_IN_FULL * comparison.limit
     for (topic, queue_id), own in sorted(queues.items()):
-        queue = _Queue(comparison, topic, queue_id, skipped, lost)
+        queue = _Queue(comparison, topic, queue_id, skipped, lost, left)
         found = list(queue.differences())
-        if comparison.limit > 1 and not comparison.is_partial and not queue.leads_to_extend:
-            found = queue.aligned(found)
+        have_moved = any(each.size > UNIT_SIZE and each.kind == "unit" for each in found)
+        if (
+            have_moved
+            and min(comparison.limit, queue.left) > 1
+            and not comparison.is_partial
+            and not queue.leads_to_extend
+        ):
+            found = [*(aligned_differences(comparison, (topic, queue_id)) or found)]
+        left = min(queue.left, left - len(found))
         if not queue.leads_to_extend:
             # Extend files to which no unit leads; without addresses there should be none at all.
             strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
@@ -111,6 +120,8 @@ class _Queue:
     """Number of things not compared, by kind; added to."""
     lost: list[TouchedMessage]
     """Messages that the log has lost; added to."""
+    left: int
+    """Differences that are wanted beyond one of each file: memory is bounded over all files."""
     leads_to_extend: bool = False
     """Whether any of its units does, including units that are not compared."""
     _extend_end: int = 0
@@ -146,6 +157,7 @@ class _Queue:
                 if reason is _NO_EXTEND:
                     yield from self._without_extend(own[first_row : last + 1], number + first_row)
                     continue
+                self.left -= 1
                 yield Difference(
                     self._name(base),
                     skipped * UNIT_SIZE + place,
@@ -154,27 +166,6 @@ class _Queue:
                     size=(last + 1) * UNIT_SIZE - place,
                     is_absent=not own[first_row : last + 1].view(np.uint8).any(),
                 )
-
-    def aligned(self, found: list[Difference]) -> list[Difference]:
-        """Return the differences of units that moved, or else those of their places."""
-        roots = self.comparison.root, self.comparison.built
-        sizes = [self._files(root) for root in roots]
-        are_whole = sizes[0] == sizes[1] and sorted(sizes[0]) == [
-            *range(0, sum(sizes[0].values()), max(sizes[0].values(), default=1))
-        ]
-        if not are_whole or not any(
-            each.size > UNIT_SIZE and each.kind == "unit" for each in found
-        ):
-            return found
-        own, built = (
-            np.concatenate([self._units(root, base, files[base]) for base in sorted(files)])
-            for root, files in zip(
-                (self.comparison.root, self.comparison.built), sizes, strict=True
-            )
-        )
-        queue = self.topic, self.queue_id
-        moved = aligned_differences(self.comparison, queue, sorted(sizes[0]), own, built)
-        return found if moved is None else moved
 
     def _first(self, wanted: dict[int, int]) -> int:
         """Return the first unit that the log determines; 0 if its oldest file is there."""
@@ -241,8 +232,9 @@ class _Queue:
         breaks = np.flatnonzero(np.diff(rows) > 1)
         starts = rows[np.concatenate([[0], breaks + 1])]
         ends = rows[np.concatenate([breaks, [len(rows) - 1]])]
-        if len(starts) > self.comparison.limit:  # the last of them reaches to the end
-            starts = starts[: self.comparison.limit]
+        limit = min(self.comparison.limit, max(self.left, 1))
+        if len(starts) > limit:  # the last of them reaches to the end
+            starts = starts[:limit]
             ends = np.concatenate([ends[: len(starts) - 1], ends[-1:]])
         for row, last in zip(starts.tolist(), ends.tolist(), strict=True):
             code = own["tags_code"][row : row + 1].astype(np.int64)
