@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 
 import attrs
 import pytest
 from click.testing import CliRunner
-from verifiedstores import START, bad, checked, flip, flip_log, log_file, own_store, places
+from verifiedstores import (
+    GROWING,
+    SMALL,
+    START,
+    bad,
+    checked,
+    flip,
+    flip_log,
+    log_file,
+    own_store,
+    places,
+)
 
 import reput
 from reput import Message
@@ -60,8 +72,15 @@ ONE_BIT = {
 }
 
 
+@pytest.fixture
+def growing(tmp_path):
+    return own_store(tmp_path / "growing", sizes=GROWING)
+
+
+@pytest.mark.parametrize("store", ["root", "growing"])
 @pytest.mark.parametrize(("text", "bits"), ONE_BIT.values(), ids=ONE_BIT)
-def test_a_bit_of_a_record_gives_one_finding_that_names_the_message(text, bits, root):
+def test_a_bit_of_a_record_gives_one_finding_that_names_the_message(text, bits, store, request):
+    root = request.getfixturevalue(store)
     place, _, queue_id, queue_offset = places(root)[50]
     change_record(root, text, bits)
 
@@ -75,6 +94,56 @@ def test_a_bit_of_a_record_gives_one_finding_that_names_the_message(text, bits, 
         assert found.found.startswith("1 message disagrees with ")
         assert f"/{queue_id}@{queue_offset} at {place}" in found.found
     assert "disagree about 1 message. All checksums of the log match" in verdict_of(report)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, GROWING], ids=["full", "growing"])
+def test_a_key_that_a_record_has_lost_is_one_finding(sizes, tmp_path):
+    root = tmp_path / "store"
+    clock = itertools.count(START, 700)
+    with reput.open(
+        root,
+        plugins=["index"],
+        config={name: sizes[name] for name in ("commitlog", "index")},
+        threads=False,
+        clock=lambda: next(clock),
+    ) as store:
+        for number in range(70):
+            store.put(Message("t", b"x", keys=f"a{number} b{number}", born_timestamp=START))
+    change_record(root, b"KEYS\x01a50 ", 1, row=50)
+
+    report = checked(root)
+
+    (found,) = bad(report)
+    assert found.kind == "index.item"
+    assert [each.physical_offset for each in found.messages] == [places(root)[50][0]]
+    assert "disagree about 1 message" in verdict_of(report)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(
+    ("change", "kind", "touched"),
+    [
+        (lambda units: [*units[:5], *units[6:]], "unit", 5),
+        (lambda units: [*units[:5], *units[4:]], "unit", 4),
+        (lambda units: units[:-1], "size", 19),
+        (lambda units: [*units[:5], *reversed(units[5:-1])], "unit", None),
+    ],
+    ids=["removed", "doubled", "cut", "in another order"],
+)
+def test_units_that_moved_are_one_finding(change, kind, touched, grows, tmp_path):
+    sizes = GROWING if grows else {**GROWING, "commitlog": SMALL["commitlog"]}
+    root = own_store(tmp_path / "store", sizes=sizes)
+    path = root / "consumequeue" / "t0" / "0" / ("0" * 20)
+    data = path.read_bytes()
+    units = [data[at : at + 20] for at in range(0, 400, 20)]
+    path.write_bytes(b"".join(change(units)).ljust(0 if grows else len(data), b"\0"))
+
+    (found,) = bad(checked(root))
+
+    assert found.kind == f"consumequeue.{kind if grows else 'unit'}"
+    if touched is not None:
+        offsets = [place for place, *queue, _ in places(root) if queue == ["t0", 0]]
+        assert [each.physical_offset for each in found.messages] == [offsets[touched]]
 
 
 def change_header(root):

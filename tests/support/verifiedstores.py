@@ -18,16 +18,21 @@ SMALL = {
     "consumequeue": {"units_per_file": 20},
     "index": {"slots_per_file": 11, "items_per_file": 60},
 }
+GROWING = {
+    **SMALL,
+    "commitlog": {"file_size": FILE_SIZE, "grows": True},
+    "consumequeue": {"units_per_file": 30},
+}
 START = 1_700_000_000_000
 
 
-def own_store(root, count=120, plugins=("consumequeue", "index")):
+def own_store(root, count=120, plugins=("consumequeue", "index"), sizes=SMALL):
     """Make a store of ours: three topics, two queues each, bodies of 300 bytes, several files."""
     clock = iter(range(START, START + 10**9, 700))
     with reput.open(
         root,
         plugins=list(plugins),
-        config={name: each for name, each in SMALL.items() if name in (*plugins, "commitlog")},
+        config={name: each for name, each in sizes.items() if name in (*plugins, "commitlog")},
         threads=False,
         clock=lambda: next(clock),
         disk=QuickDisk(),

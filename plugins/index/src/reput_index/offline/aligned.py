@@ -55,7 +55,7 @@ def aligned_differences(
         return None
     own = _Side.of(comparison, comparison.root, geometry)
     built = _Side.of(comparison, comparison.built, geometry)
-    if own is None or built is None or own.sizes() != built.sizes():
+    if own is None or built is None or len(own.files) != len(built.files):
         return None  # files are missing or cut short, or a header does not fit
     runs = align(own.keys, own.count, built.keys, built.count, comparison.limit)
     if not runs:
@@ -98,14 +98,21 @@ class _Side:
 
     @classmethod
     def of(cls, comparison: Comparison, root: str, geometry: Geometry) -> _Side | None:
-        """Return the files below a root; None if a header does not fit its items."""
-        names = sorted(each.name for each in comparison.disk.list(os.path.join(root, DIRECTORY)))
+        """Return the files below a root; None if a header does not fit its items.
+
+        The last file ends after its items if files grow, so an item more makes it longer.
+        """
+        entries = comparison.disk.list(os.path.join(root, DIRECTORY))
         side = cls(comparison, root, geometry, ())
         files: list[_File] = []
-        for name in names:
-            path = f"{DIRECTORY}/{name}"
+        for entry in entries:
+            path, size = f"{DIRECTORY}/{entry.name}", entry.stat().st_size
             header = Header.decode(side.read(path, 0, HEADER_SIZE))
             if not 1 < header.next_item <= geometry.item_count:
+                return None
+            if size < geometry.position_of_item(header.next_item):
+                return None
+            if entry is not entries[-1] and size != geometry.file_size:
                 return None
             if header.next_item < geometry.item_count:
                 behind = side.read(path, geometry.position_of_item(header.next_item), ITEM_SIZE)
@@ -136,12 +143,6 @@ class _Side:
             if start < stop:
                 parts.append(self.items_of(file, start - file.first + 1, stop - start))
         return np.concatenate(parts)
-
-    def sizes(self) -> list[int]:
-        """Return the sizes of the files, bytes."""
-        directory = os.path.join(self.root, DIRECTORY)
-        sizes = {each.name: each.stat().st_size for each in self.comparison.disk.list(directory)}
-        return [sizes[os.path.basename(file.path)] for file in self.files]
 
     def items_of(self, file: _File, number: int, count: int) -> Items:
         """Return items of a file from ``number`` on."""

@@ -11,6 +11,7 @@ import attrs
 
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY
+from reput.log import files_grow
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import (
@@ -220,7 +221,14 @@ def check_derived(
         for difference in each.differences or ()
     )
     is_vouched = is_vouched or any(each.plugin == SUMS and vouches(each) for each in checked.built)
-    judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged), is_vouched)
+    judged = _Judged(
+        surveyed.root,
+        end,
+        was_closed,
+        is_changed or bool(damaged),
+        is_vouched,
+        files_grow(usable.sections),
+    )
     made: list[Finding] = []
     for each in checked.built:
         made += _findings_of(each, traces, surveyed, findings, not_checked, judged)
@@ -312,6 +320,8 @@ class _Judged:
     """Whether records cannot be read, or are known to have changed since they were written."""
     is_log_vouched: bool
     """Whether checksums cover every byte of every record that was read, and match."""
+    grows: bool
+    """Whether files grow (`reput.CommitLogConfig.grows`)."""
 
 
 def _findings_of(
@@ -372,7 +382,9 @@ def _findings_of(
             )
         )
     advice = repair if judged.is_log_damaged else rebuild
-    return [*once_for_each_cut(made, built.built_sizes, surveyed, findings, advice)]
+    return once_for_each_cut(
+        made, built.built_sizes, surveyed, findings, advice, grows=judged.grows
+    )
 
 
 def _is_beyond(difference: Difference, end: int) -> bool:

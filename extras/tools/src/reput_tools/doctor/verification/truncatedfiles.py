@@ -115,6 +115,8 @@ def once_for_each_cut(
     surveyed: Survey,
     findings: Findings,
     advice: str,
+    *,
+    grows: bool = False,
 ) -> list[Finding]:
     """Return the findings of one plugin, with one finding for each file that is cut short.
 
@@ -127,6 +129,8 @@ def once_for_each_cut(
         surveyed: the store.
         findings: an earlier finding about the size of such a file is taken out.
         advice: for a file that is cut short.
+        grows: whether the last file ends after what it holds. Such a file may be shorter because
+            other bytes differ, so a finding counts only if nothing differs before the end.
     """
     parts: dict[str, list[Finding]] = {}
     ends: dict[str, int] = {}
@@ -134,7 +138,7 @@ def once_for_each_cut(
         end = _size(surveyed, path)
         if end is None or end >= sizes[path]:
             continue
-        own = [each for each in found if each.file == path and _is_beyond(each, end)]
+        own = [each for each in found if each.file == path and _is_beyond(each, end, grows)]
         is_wrong = any(each.severity is Severity.DAMAGE for each in own)
         # Without damage, a plugin has not come so far, unless other files show the right size.
         if own and (is_wrong or findings.has_size_of(path)):
@@ -146,10 +150,11 @@ def once_for_each_cut(
     return [*(each for each in found if id(each) not in gone), *joined]
 
 
-def _is_beyond(finding: Finding, end: int) -> bool:
+def _is_beyond(finding: Finding, end: int, grows: bool) -> bool:
     if finding.severity not in (Severity.NOTICE, Severity.DAMAGE):
         return False
-    return (finding.position or 0) + max(finding.size or 1, 1) > end
+    first = finding.position or 0
+    return first >= end if grows else first + max(finding.size or 1, 1) > end
 
 
 def _joined(parts: Sequence[Finding], end: int, size: int, advice: str) -> Finding:
