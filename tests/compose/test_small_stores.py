@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 import reput
 from reput.errors import CorruptFileError, CreateMappedFileError
 from reput.files import Disk
+from reput_consumer.metadata.topicsettings import TopicSettings
 from reput_tools.cli.root import reput as program
 from reput_tools.offline import lock_store
 from reput_tools.offline.closedstore.fullsizes import fill as fill_files
@@ -156,11 +158,17 @@ def test_fill_makes_every_file_as_large_as_a_broker_expects(tmp_path):
 
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[1:] == [
+        "added to config/topics.json: orders",
         f"mappedFileSizeCommitLog={256 << 10}",
         "mappedFileSizeConsumeQueue=320",
         "maxHashSlotNum=8",
         "maxIndexNum=33",
     ]
+    again = CliRunner().invoke(program, ["fill", str(tmp_path / "s")])
+    assert again.output.splitlines()[1:] == done.output.splitlines()[2:]
+    for kind, size in (("consumequeue", 320), ("index", 40 + 32 + 660)):
+        found = sizes(tmp_path / "s").items()
+        assert {each for name, each in found if name.startswith(kind)} == {size}
     fill(tmp_path / "s", 30, first=30)
     verify(tmp_path / "s")
     kinds = {
@@ -169,6 +177,33 @@ def test_fill_makes_every_file_as_large_as_a_broker_expects(tmp_path):
     }
     assert kinds == {"commitlog": {256 << 10}, "consumequeue": {320}, "index": {40 + 32 + 660}}
     assert numbers(tmp_path / "s") == list(range(60))
+
+
+def test_fill_adds_the_topics_that_a_broker_does_not_know(tmp_path):
+    root = tmp_path / "s"
+    plugins = ["consumequeue", "consumer"]
+    with reput.open(root, plugins=plugins) as store:
+        consumer = store.plugin("consumer")
+        for topic, queue_id in [("fresh", 5), ("known", 1), ("more", 6), ("gone", 0), ("more", 3)]:
+            store.put(reput.Message(topic, b"x", queue_id=queue_id))
+        store.put(reput.Message("SCHEDULE_TOPIC_XXXX", b"x", queue_id=2))
+        store.wait_dispatched()
+        consumer.delete_topic("gone")
+        for topic in ("known", "more", "early"):
+            consumer.topics.put(TopicSettings(topic=topic, write_queue_nums=2, perm=4))
+
+    first, again = (
+        CliRunner().invoke(program, ["fill", str(root), "--json"]).stdout for _ in range(2)
+    )
+
+    assert json.loads(first)["topics"] == ["fresh", "more"]
+    assert json.loads(again)["topics"] == []
+    with reput.open(root, "r", plugins=plugins) as store:
+        topics = store.plugin("consumer").topics
+        found = [topics.get(name) for name in topics.names()]
+    assert {
+        each.topic: (each.read_queue_nums, each.write_queue_nums, each.perm) for each in found
+    } == {"early": (4, 2, 4), "fresh": (6, 6, 6), "known": (4, 2, 4), "more": (7, 2, 4)}
 
 
 class FailingAt(Disk):

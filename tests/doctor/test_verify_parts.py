@@ -288,6 +288,17 @@ def test_a_plugin_that_lags_is_unfinished_and_not_damaged(root):
     assert kinds(checked(root)) == ["index.item", "reput.suspended"]
 
 
+def test_files_that_a_broker_completed_are_compared_up_to_the_end_of_the_log(root):
+    """A broker does not change what reput noted of its plugins; it changes the checkpoint."""
+    before = (root / "reput/state").read_bytes()
+    with reput.open(root, threads=False, clock=lambda: START + 10**9) as store:
+        for number in range(10):
+            store.put(Message("t1", b"x", keys=f"l{number}"))
+    (root / "reput/state").write_bytes(before)
+
+    assert kinds(checked(root)) == []
+
+
 # --------------------------------------------------------------------------- in use
 
 

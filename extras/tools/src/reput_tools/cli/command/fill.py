@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,7 @@ Examples:
 _JSON = {
     "path": "the store's directory",
     "is_changed": "whether its files grew until now",
+    "topics[]": "topics that were added to `config/topics.json`, or got more queues there",
     "settings": "lines of `broker.conf` that a broker of this directory needs",
 }
 
@@ -33,18 +35,21 @@ def fill(path: str, as_json: bool) -> None:
     """Give the files of the store at PATH their full size, as a broker needs them.
 
     A new store of reput has small files, which grow. A broker refuses a file whose length is not
-    the configured one. This command extends the files without taking disk space. No plugin runs,
+    the configured one. This command extends the files without taking disk space, and adds the
+    store's topics to config/topics.json, because a broker serves no other topics. No plugin runs,
     and nothing is delivered or removed. New files have their full size from then on. The last
     lines of the output are the options that `broker.conf` needs. No other process may have the
     store open for writing.
     """
     import reput
     from reput_tools.cli.kit.brokerconf import full_sizes, settings_of
+    from reput_tools.cli.kit.escape import escape_text
     from reput_tools.cli.kit.exitcodes import ExitCode
     from reput_tools.cli.kit.failures import Failure
     from reput_tools.cli.kit.output import print_json
     from reput_tools.cli.kit.storeopening import follows_links
     from reput_tools.offline import lock_store
+    from reput_tools.offline.closedstore.brokertopics import add_topics, topics_document
     from reput_tools.offline.closedstore.fullsizes import fill as fill_files
 
     with lock_store(path, follow_links=follows_links()) as closed:
@@ -59,11 +64,17 @@ def fill(path: str, as_json: bool) -> None:
                 text = f"{root}: nothing was changed: {broken[0]}"
                 raise Failure(f"{text}; `reput verify` says what to do", ExitCode.DAMAGED)
             sizes, settings = full_sizes(store), settings_of(store)
+            queues, default = _queue_counts(store), store.config.default_queue_count
+            grows, topics = store.config.grows, topics_document(closed)
+        # A store that does not grow may be a broker's, which knows what it serves.
+        added = add_topics(topics, queues, default) if grows or not topics.exists else []
         grew = fill_files(closed, sizes)
     if as_json:
-        print_json({"path": root, "is_changed": grew, "settings": settings})
+        print_json({"path": root, "is_changed": grew, "topics": added, "settings": settings})
         return
     click.echo("all files have their full size now" if grew else "all files have their full size")
+    if added:
+        click.echo(f"added to config/topics.json: {escape_text(', '.join(added))}")
     for line in settings:
         click.echo(line)
 
@@ -75,3 +86,17 @@ def _unusable(store: Store) -> list[str]:
         for state in store.plugins()
         if state.name not in store.plugin_objects
     ]
+
+
+def _queue_counts(store: Store) -> dict[str, int]:
+    """Return the highest queue id of each topic, plus 1; without topics that were deleted."""
+    from reput.errors import NoReaderError
+
+    deleted: Any = getattr(store.plugin_objects.get("consumer"), "deleted", None)
+    counts: dict[str, int] = {}
+    with contextlib.suppress(NoReaderError):
+        for each in store.queues():
+            name, queue_id = each.topic, each.queue_id
+            if deleted is None or not deleted.hides(name, queue_id, each.max_queue_offset):
+                counts[name] = max(queue_id + 1, counts.get(name, 0))
+    return counts

@@ -202,7 +202,7 @@ def check_derived(
         )
 
     traces = inspect_store(mirror, follow_links=True)
-    for stop, names in _by_place(usable.derived, traces, end, was_closed=was_closed).items():
+    for stop, names in _by_place(usable.derived, traces, end).items():
         try:
             checked.built += build(names, stop)
         except (ReputError, OSError):
@@ -239,14 +239,14 @@ def check_derived(
     return checked
 
 
-def _by_place(
-    names: Sequence[str], traces: Traces, end: int, *, was_closed: bool
-) -> dict[int | None, list[str]]:
+def _by_place(names: Sequence[str], traces: Traces, end: int) -> dict[int | None, list[str]]:
     """Return plugins by where their files end: None for the log's end.
 
-    In a store that was closed, the files of a plugin that is behind end exactly at its progress.
+    In a store that reput closed, the files of a plugin that is behind end exactly at its progress.
+    A broker that writes the store later completes the files, and does not change the progress.
     """
     places: dict[int | None, list[str]] = {}
+    was_closed = traces.closed is not None
     for name in names:
         reached = traces.dispatched_to(name)
         is_behind = was_closed and reached is not None and reached < end

@@ -7,7 +7,8 @@ or has failed leaves a store whose files grow, some of which are full already; a
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from reput_tools.offline.closedstore.lockedstore import ClosedStore
 
 __all__ = ["fill"]
+
+_TIME: Final = re.compile("[0-9]{17}")
+"""Names of index files, which say when the file was created."""
 
 
 def fill(closed: ClosedStore, sizes: Mapping[str, int]) -> bool:
@@ -49,7 +53,7 @@ def _files_below(directory: str, disk: Disk) -> Iterator[Entry]:
     for entry in disk.list(directory):
         if entry.is_dir(follow_symlinks=False):
             yield from _files_below(entry.path, disk)
-        elif is_file_name(entry.name) and entry.is_file():
+        elif entry.is_file() and (is_file_name(entry.name) or _TIME.fullmatch(entry.name)):
             yield entry
 
 
