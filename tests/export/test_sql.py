@@ -312,6 +312,26 @@ def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database)
     assert "expects one of table, line, csv, jsonl" in err
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "out", "err"),
+    [
+        (".tables", 0, "name\nmessages\n", ""),
+        ("SELECT 1 AS a;\n.mode csv\n\nSELECT 2\n AS b", 0, "a\n1\nb\n2\n", ""),
+        ("SELECT 1 AS a \\G\nSELECT 2 AS b;\nexit\nnever", 0, "a = 1\nb\n2\n", ""),
+        ("SELECT 1 +\n.5 AS a", 0, "  a\n1.5\n", ""),
+        ("SELECT 1 AS a;\n.dump", 2, "a\n1\n", "commands are .tables, .schema, .mode"),
+        (".mode x", 2, "", "expects one of table, line, csv, jsonl"),
+        (".help", 0, "", "DESCRIBE messages;"),
+    ],
+)
+@pytest.mark.parametrize("is_piped", [True, False])
+def test_a_text_may_have_commands_between_queries(made, run, is_piped, text, code, out, err):
+    outcome = run(made, stdin=text) if is_piped else run(made, text)
+
+    assert (outcome.code, outcome.out) == (code, out)
+    assert err in outcome.err
+
+
 @pytest.mark.parametrize("before", [[], ["select 8"]])
 @pytest.mark.parametrize("word", ["exit", "quit;", "\\q", ".exit"])
 def test_the_prompt_ends_at_a_word_even_inside_of_a_query(before, word):
@@ -324,7 +344,11 @@ def test_the_prompt_ends_at_a_word_even_inside_of_a_query(before, word):
 
 @pytest.mark.parametrize(
     ("word", "shown"),
-    [("help", "DESCRIBE messages;"), ("\\?", "DESCRIBE messages;"), (".dump", "type help")],
+    [
+        ("help", "DESCRIBE messages;"),
+        ("\\?", "DESCRIBE messages;"),
+        (".dump", "commands are .tables"),
+    ],
 )
 def test_the_prompt_explains_itself(word, shown, capsys):
     asked = []

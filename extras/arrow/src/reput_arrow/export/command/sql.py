@@ -35,6 +35,7 @@ __all__ = ["sql"]
 
 _MEMORY_MIN = 64 << 20
 _INPUT_MAX = 1 << 20  # characters
+_NO_QUERY = "no query: give QUERY, or queries on standard input"
 _EXAMPLES = """\b
 Examples:
   reput sql STORE "SELECT topic, count(*) FROM messages GROUP BY topic"
@@ -83,11 +84,13 @@ def sql(
     compare bodies with their checksums; `reput verify` does.
 
     Without QUERY, queries come from standard input, separated by semicolons; on a terminal the
-    command asks for them. Another process may write the store meanwhile.
+    command asks for them. Lines of their own may be commands, as in DuckDB's shell: `.tables`,
+    `.schema`, `.mode FORMAT`. Another process may write the store meanwhile.
 
     The exit code is 2 if DuckDB refuses a query, 5 if it fails on a value or for lack of memory, 3
     if the log has no message of the topics, and 1 at damage.
     """
+    from reput_arrow.export.command.sqlprompt import parts_of, prompt
     from reput_arrow.export.sqlquery.logtable import Selected
 
     if memory_size < _MEMORY_MIN:
@@ -103,12 +106,13 @@ def sql(
     _check_topics(path, topics)
     with _database(selected, memory_size) as database:
         if query is None and sys.stdin.isatty():
-            from reput_arrow.export.command.sqlprompt import prompt
-
             prompt(lambda text, form: warn_of_damage(_print_answers(database, text, form)), form)
             return
         text = _read_input() if query is None else query
-        damage_count = _print_answers(database, text, form)
+        if not text.strip():
+            raise click.UsageError(_NO_QUERY)
+        parts = parts_of(text, form)
+        damage_count = sum(_print_answers(database, each, its_form) for each, its_form in parts)
     end_with_damage(damage_count)
 
 
@@ -191,7 +195,7 @@ def _print_answers(database: Database, text: str, form: str | None) -> int:
     try:
         queries = database.statements(text)
         if not queries:
-            raise click.UsageError("no query: give QUERY, or queries on standard input")
+            raise click.UsageError(_NO_QUERY)
         for query in queries:
             answer = database.ask(query)
             print_rows(answer.names, answer.rows, form)

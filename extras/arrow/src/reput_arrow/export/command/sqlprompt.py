@@ -1,15 +1,18 @@
-"""The prompt of ``reput sql``: queries as a user types them, until Ctrl-D."""
+"""The queries of ``reput sql``: as a user types them, or as one text with commands between them.
+
+Lines that begin with a dot are commands, as in DuckDB's own shell.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
 from reput_tools.cli.kit import FORMS, Failure
 
-__all__ = ["prompt"]
+__all__ = ["parts_of", "prompt"]
 
 _ENDS = frozenset({"exit", "quit", "\\q", ".quit", ".exit"})
 _ASKS_FOR_HELP = frozenset({"help", "?", "\\?", "\\h", ".help"})
@@ -54,14 +57,20 @@ def prompt(
         except EOFError:
             click.echo(err=True)
             return
-        word = line.strip().rstrip(";").strip().lower()
+        word = _word(line)
         if word in _ENDS:  # also after a query without a semicolon: no line of SQL is such a word
             return
         if not lines and word in _ASKS_FOR_HELP:
             click.echo(_HELP, err=True)
             continue
         if not lines and word.startswith((".", "\\")):  # as in other shells of databases
-            form = _command(answer, word.split(), form)
+            try:
+                query, form = _command(word.split(), form)
+            except click.UsageError as error:
+                click.echo(f"reput: {error.message}", err=True)
+                continue
+            if query is not None:
+                _answer(answer, query, form)
             continue
         lines.append(line)
         text = "\n".join(lines).rstrip()
@@ -73,19 +82,63 @@ def prompt(
             _answer(answer, text.removesuffix("\\G"), "line" if is_in_lines else form)
 
 
-def _command(
-    answer: Callable[[str, str | None], object], words: list[str], form: str | None
-) -> str | None:
-    """Carry out a command that is not SQL; return the form of later answers."""
+def parts_of(text: str, form: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield the queries of a text, with the form of their answers; carry out commands between them.
+
+    A command is a line of its own, before all queries or after a semicolon.
+
+    Args:
+        text: what a pipe or the command line holds. The last query needs no semicolon.
+        form: of the answers, until a command sets another.
+
+    Raises:
+        click.UsageError: an unknown command.
+    """
+    lines: list[str] = []
+    for line in text.splitlines():
+        before = "\n".join(lines).rstrip()
+        word = _word(line)
+        if not before or before.endswith(";"):
+            if word in _ENDS:
+                break
+            if word in _ASKS_FOR_HELP:
+                click.echo(_HELP, err=True)
+                continue
+            if word.startswith((".", "\\")):
+                if before:
+                    yield before, form
+                lines.clear()
+                query, form = _command(word.split(), form)
+                if query is not None:
+                    yield query, form
+                continue
+        lines.append(line)
+        if word.endswith("\\g"):
+            yield "\n".join(lines).rstrip()[:-2], "line"
+            lines.clear()
+    if any(map(str.strip, lines)):
+        yield "\n".join(lines), form
+
+
+def _word(line: str) -> str:
+    return line.strip().rstrip(";").strip().lower()
+
+
+def _command(words: list[str], form: str | None) -> tuple[str | None, str | None]:
+    """Return the query that a command stands for, if any, and the form of later answers.
+
+    Raises:
+        click.UsageError: an unknown command, or an unknown form.
+    """
     if words[0] == ".mode":
         if len(words) == 2 and words[1] in FORMS:  # the command and the form
-            return words[1]
-        click.echo(f"reput: .mode expects one of {', '.join(FORMS)}", err=True)
-    elif (query := _QUERIES.get(words[0])) is not None:
-        _answer(answer, query, form)
-    else:
-        click.echo(f"reput: {words[0]} is not a command here; type help", err=True)
-    return form
+            return None, words[1]
+        raise click.UsageError(f".mode expects one of {', '.join(FORMS)}")
+    query = _QUERIES.get(words[0])
+    if query is None:
+        known = ", ".join([*_QUERIES, ".mode", ".help", ".exit"])
+        raise click.UsageError(f"{words[0]} is not a command here; commands are {known}")
+    return query, form
 
 
 def _answer(answer: Callable[[str, str | None], object], text: str, form: str | None) -> None:
