@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from reput_tools.cli.kit.output import (
     format_count,
     format_rate,
     format_size,
+    name_column,
     print_facts,
     print_table,
 )
@@ -35,24 +37,52 @@ def test_a_table_escapes_what_a_terminal_would_obey(capsys: pytest.CaptureFixtur
     assert "\\x1b]0;owned\\x07" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_table_on_a_terminal_fits_its_width_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return a function that prints a table on a terminal, and returns its lines."""
     from rich.console import Console
 
-    screen = io.StringIO()
-    console = Console(file=screen, width=width, force_terminal=True, color_system=None)
-    monkeypatch.setattr(output, "console", lambda: console)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    def printed(width: int, columns: list[Column], rows: list[tuple[str, ...]]) -> list[str]:
+        screen = io.StringIO()
+        console = Console(file=screen, width=width, force_terminal=True, color_system=None)
+        monkeypatch.setattr(output, "console", lambda: console)
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        print_table(columns, rows)
+        return [line.rstrip() for line in screen.getvalue().splitlines()]
 
-    print_table(COLUMNS, [("[bold]not markup[/bold] " + "t" * 60, "60,000")])
+    return printed
 
-    lines = screen.getvalue().splitlines()
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_table_on_a_terminal_fits_its_width_and_loses_nothing(
+    on_a_terminal: Callable[..., list[str]], width: int
+) -> None:
+    lines = on_a_terminal(width, COLUMNS, [("[bold]not markup[/bold] " + "t" * 60, "60,000")])
+
+    text = "".join(lines)
     assert all(len(line) <= width for line in lines)
-    assert "60,000" in screen.getvalue()
-    assert "[bold]" in screen.getvalue()
-    assert screen.getvalue().count("t") >= 60
+    assert "60,000" in text
+    assert "[bold]" in text
+    assert text.count("t") >= 60
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("orders", ["orders"]),
+        ("a" * 60 + "b" * 67, ["aaaaaaaaaa…bbbbbbbbb"]),
+        ("订单" * 20, ["订单订单订…订单订单"]),
+        ("first " + "k" * 40, ["first", "kkkkkkkkkk…kkkkkkkkk"]),
+    ],
+)
+def test_names_are_cut_in_the_middle_and_break_between_words(
+    on_a_terminal: Callable[..., list[str]], name: str, shown: list[str]
+) -> None:
+    columns = [name_column("NAME"), Column("MESSAGES", right=True)]
+
+    _, *lines = on_a_terminal(30, columns, [(name, "60,000")])
+
+    assert [line.removesuffix("60,000").rstrip() for line in lines] == shown
 
 
 @pytest.mark.parametrize(

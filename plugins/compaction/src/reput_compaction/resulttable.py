@@ -16,7 +16,7 @@ __all__ = ["print_compacted"]
 
 def print_compacted(results: Sequence[Compacted], *, as_json: bool) -> None:
     """Print what became of each queue: a table, or a document for programs."""
-    from reput_tools.cli.kit import Column, print_json, print_table
+    from reput_tools.cli.kit import Column, name_column, print_json, print_table
 
     if as_json:
         print_json({"queues": [attrs.asdict(each) for each in results]})
@@ -25,7 +25,7 @@ def print_compacted(results: Sequence[Compacted], *, as_json: bool) -> None:
         click.echo("nothing to compact")
         return
     columns = [
-        Column("TOPIC", shrink=True),
+        name_column("TOPIC"),
         Column("QUEUE", right=True),
         Column("MESSAGES", right=True),
         Column("KEPT", right=True),

@@ -222,13 +222,13 @@ def _place(half: HalfMessage) -> str:
 
 
 def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
-    from reput_tools.cli.kit import Column, format_count, format_duration, print_table
+    from reput_tools.cli.kit import Column, format_count, format_duration, name_column, print_table
 
     columns = [
         Column("AGE", right=True),
-        Column("FOR", shrink=True),
-        Column("KEYS", shrink=True),
-        Column("GROUP", shrink=True),
+        name_column("FOR"),
+        name_column("KEYS"),
+        name_column("GROUP"),
         Column("CHECKED", right=True),
         Column("ID"),
     ]

@@ -168,13 +168,13 @@ def _document(message: MessageView) -> dict[str, Any]:
 
 def _print(found: list[MessageView]) -> None:
     from reput.files import system_clock
-    from reput_tools.cli.kit import Column, escape_text, format_duration, print_table
+    from reput_tools.cli.kit import Column, escape_text, format_duration, name_column, print_table
 
     now = system_clock()
     columns = [
         Column("AGE", right=True),
-        Column("TOPIC", shrink=True),
-        Column("KEYS", shrink=True),
+        name_column("TOPIC"),
+        name_column("KEYS"),
         Column("FAILED", right=True),
         Column("ID"),
     ]

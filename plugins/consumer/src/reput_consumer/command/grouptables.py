@@ -15,6 +15,7 @@ from reput_tools.cli.kit import (
     format_count,
     format_duration,
     format_timestamp,
+    name_column,
     print_facts,
     print_table,
 )
@@ -46,8 +47,8 @@ def print_groups(
         now: ms.
     """
     columns = [
-        Column("GROUP", shrink=True),
-        Column("TOPICS", shrink=True),
+        name_column("GROUP"),
+        name_column("TOPICS"),
         Column("MEMBERS", right=True),
         Column("LAG", right=True),
         Column("OLDEST", right=True),
@@ -127,7 +128,7 @@ def _writer(roster: MemberList) -> str | None:
 def _print_queues(progress: GroupProgress, now: int) -> None:
     holders = _holders(progress.members)
     columns = [
-        Column("TOPIC", shrink=True),
+        name_column("TOPIC"),
         Column("QUEUE", right=True),
         Column("OFFSET", right=True),
         Column("END", right=True),
@@ -142,7 +143,7 @@ def _print_queues(progress: GroupProgress, now: int) -> None:
             for row, each in zip(rows, progress.queues, strict=True)
         ]
     if holders:
-        columns.append(Column("MEMBER", shrink=True))
+        columns.append(name_column("MEMBER"))
         rows = [
             (*row, escape_text(" ".join(holders.get((each.topic, each.queue_id), ["-"]))))
             for row, each in zip(rows, progress.queues, strict=True)
@@ -172,10 +173,10 @@ def _holders(members: Iterable[GroupMember]) -> dict[tuple[str, int], list[str]]
 
 def _print_members(members: Sequence[GroupMember], now: int) -> None:
     columns = [
-        Column("MEMBER", shrink=True),
+        name_column("MEMBER"),
         Column("SINCE", right=True),
         Column("QUEUES", right=True),
-        Column("READS", shrink=True),
+        name_column("READS"),
     ]
     rows = [
         (

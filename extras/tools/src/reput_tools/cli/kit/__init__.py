@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.output import format_rate as format_rate
     from reput_tools.cli.kit.output import format_size as format_size
     from reput_tools.cli.kit.output import json_line as json_line
+    from reput_tools.cli.kit.output import name_column as name_column
     from reput_tools.cli.kit.output import print_facts as print_facts
     from reput_tools.cli.kit.output import print_heading as print_heading
     from reput_tools.cli.kit.output import print_json as print_json
@@ -106,6 +107,7 @@ _EXPORTS = {
     "print_json": "output",
     "print_rebuilt": "rebuildresult",
     "print_rows": "queryrows",
+    "name_column": "output",
     "print_table": "output",
     "read_duration": "units",
     "read_size": "units",

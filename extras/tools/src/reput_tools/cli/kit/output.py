@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reput_tools.cli.kit.escape import escape_text, json_safe
+from reput_tools.cli.kit.terminaltable import cut, width_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +29,7 @@ __all__ = [
     "format_rate",
     "format_size",
     "json_line",
+    "name_column",
     "print_facts",
     "print_heading",
     "print_json",
@@ -70,6 +72,13 @@ class Column(NamedTuple):
     """Whether cells are aligned to the right, as numbers are."""
     shrink: bool = False
     """Whether this column is broken into lines first if the terminal is narrow."""
+    cuts: bool = False
+    """Whether words that are too long are cut in the middle, as names are, and not broken."""
+
+
+def name_column(title: str) -> Column:
+    """Return a column of names, such as topics, of which a narrow terminal shows both ends."""
+    return Column(title, shrink=True, cuts=True)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -132,6 +141,8 @@ def _print_rich_table(
     from rich.table import Table
     from rich.text import Text
 
+    from reput_tools.cli.kit.cutcell import CutCell
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(
@@ -141,19 +152,25 @@ def _print_rich_table(
             overflow="fold",
         )
     for row in cells:
-        table.add_row(*map(Text, row))
+        pairs = zip(columns, row, strict=True)
+        table.add_row(*(CutCell(cell) if column.cuts else Text(cell) for column, cell in pairs))
     target.print(table)
 
 
 def _print_plain_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
     table = [[column.title for column in columns], *cells]
-    widths = [max(len(row[place]) for row in table) for place in range(len(columns))]
+    widths = [max(width_of(row[place]) for row in table) for place in range(len(columns))]
     for row in table:
-        padded = (
-            f"{cell:>{width}}" if column.right else f"{cell:{width}}"
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        )
-        click.echo("  ".join(padded).rstrip())
+        click.echo(plain_line(columns, widths, row))
+
+
+def plain_line(columns: Sequence[Column], widths: Sequence[int], cells: Iterable[str]) -> str:
+    """Return a line of a table, each of whose cells fits into its width."""
+    padded = (
+        cut(cell, width, right=column.right)
+        for column, cell, width in zip(columns, cells, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()
 
 
 # --------------------------------------------------------------------------- numbers

@@ -104,10 +104,10 @@ def _table(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
     if not rest:
         print_table(columns, ([*map(_cell, row)] for row in first))
         return len(first)
-    widths = [len(escape_text(name)) for name in names]
+    widths = [width_of(escape_text(name)) for name in names]
     cells = [*map(_escaped, first)]
     for row in cells:
-        widths = [max(width, len(cell)) for width, cell in zip(widths, row, strict=True)]
+        widths = [max(width, width_of(cell)) for width, cell in zip(widths, row, strict=True)]
     _print_line(columns, widths, map(escape_text, names))
     count = 0
     for row in chain(cells, map(_escaped, chain(rest, rows))):
@@ -166,7 +166,9 @@ def _escaped(row: Sequence[Any]) -> list[str]:
 
 def _print_line(columns: Sequence[Column], widths: Sequence[int], cells: Iterable[str]) -> None:
     padded = (
-        f"{cell:>{width}}" if column.right else f"{cell:{width}}"
+        " " * (width - width_of(cell)) + cell
+        if column.right
+        else cell + " " * (width - width_of(cell))
         for column, cell, width in zip(columns, cells, widths, strict=True)
     )
     click.echo("  ".join(padded).rstrip())

@@ -6,10 +6,9 @@ Source: DuckDB's shell, which cuts long cells and leaves out columns in the midd
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-import attrs
-
-__all__ = ["Fit", "cut", "fit", "width_of"]
+__all__ = ["Fit", "cut", "cut_in_the_middle", "fit", "lines_of", "width_of"]
 
 _GAP = 2
 _LEAST = 10
@@ -17,8 +16,7 @@ _LEAST = 10
 _ELLIPSIS = "…"
 
 
-@attrs.frozen
-class Fit:
+class Fit(NamedTuple):
     """What of a table is shown."""
 
     columns: Sequence[int]
@@ -49,6 +47,31 @@ def cut(text: str, width: int, *, right: bool = False) -> str:
         return set_cell_size(text, width - 1) + _ELLIPSIS
     space = " " * (width - taken)
     return space + text if right else text + space
+
+
+def cut_in_the_middle(text: str, width: int) -> str:
+    """Return a text of at most ``width`` columns: a longer one loses what is in its middle."""
+    if width_of(text) <= width:
+        return text
+    from rich.cells import set_cell_size
+
+    end = (width - 1) // 2
+    head = set_cell_size(text, width - 1 - end).rstrip()
+    tail = set_cell_size(text[::-1], end).rstrip()[::-1] if end else ""
+    return head + _ELLIPSIS + tail
+
+
+def lines_of(text: str, width: int) -> list[str]:
+    """Return the lines of a cell of ``width`` columns: a word that is too long is cut."""
+    if width_of(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        shown = cut_in_the_middle(word, width)
+        if lines[-1] and width_of(lines[-1]) + 1 + width_of(shown) > width:
+            lines.append("")
+        lines[-1] += f" {shown}" if lines[-1] else shown
+    return lines
 
 
 def fit(widths: Sequence[int], space: int) -> Fit:

@@ -15,6 +15,7 @@ from reput_tools.cli.kit.output import (
     Column,
     format_count,
     json_line,
+    name_column,
     print_json,
     print_table,
     styled,
@@ -103,7 +104,7 @@ def print_totals(found: Found, *, as_json: bool) -> int:
         print_json({"message_count": counts.total(), "topics": topics})
     elif counts:
         rows = [(topic, format_count(count)) for topic, count in sorted(counts.items())]
-        print_table([Column("TOPIC", shrink=True), Column("MESSAGES", right=True)], rows)
+        print_table([name_column("TOPIC"), Column("MESSAGES", right=True)], rows)
         if len(rows) > 1:
             click.echo(f"\n{format_count(counts.total(), 'message')} in {len(rows)} topics")
     return counts.total()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reput_tools.cli.kit.output import Column, format_count, print_table
+from reput_tools.cli.kit.output import Column, format_count, name_column, print_table
 from reput_tools.cli.kit.timestamps import format_timestamp
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _print_queues(topics: Sequence[TopicFacts]) -> None:
 
 def _print(numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of topics: the name, columns of numbers, and the time of the last update."""
-    columns = [Column("TOPIC", shrink=True)]
+    columns = [name_column("TOPIC")]
     columns += [Column(title, right=True) for title in numbers]
     columns += [Column("LAST UPDATE (UTC)")]
     print_table(columns, rows)

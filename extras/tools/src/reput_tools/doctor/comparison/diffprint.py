@@ -13,6 +13,7 @@ from reput_tools.cli.kit import (
     format_count,
     format_duration,
     format_size,
+    name_column,
     print_facts,
     print_heading,
     print_table,
@@ -80,7 +81,7 @@ def _counts(found: StoreDiff) -> Iterator[tuple[str, str]]:
 def _print_missing(found: StoreDiff) -> None:
     columns = [
         Column("IN"),
-        Column("TOPIC", shrink=True),
+        name_column("TOPIC"),
         Column("QUEUE", right=True),
         Column("QUEUE OFFSETS", right=True),
         Column("MESSAGES", right=True),
@@ -104,7 +105,7 @@ def _print_missing(found: StoreDiff) -> None:
 
 def _print_changed(found: StoreDiff) -> None:
     columns = [
-        Column("TOPIC", shrink=True),
+        name_column("TOPIC"),
         Column("QUEUE", right=True),
         Column("QUEUE OFFSET", right=True),
         Column("DIFFERENT", shrink=True),
@@ -131,7 +132,7 @@ def _print_changed(found: StoreDiff) -> None:
 
 def _print_queues(found: StoreDiff) -> None:
     columns = [
-        Column("TOPIC", shrink=True),
+        name_column("TOPIC"),
         Column("QUEUE", right=True),
         Column("OFFSETS IN A", right=True),
         Column("OFFSETS IN B", right=True),
@@ -155,7 +156,7 @@ def _print_queues(found: StoreDiff) -> None:
 def _print_values(found: StoreDiff) -> None:
     for title, values in (("Offsets and configuration", found.values), ("Options", found.settings)):
         columns = [
-            Column("FILE"),
+            name_column("FILE"),
             Column("VALUE", shrink=True),
             Column("A", shrink=True),
             Column("B", shrink=True),
@@ -168,7 +169,11 @@ def _print_values(found: StoreDiff) -> None:
 
 
 def _print_files(found: StoreDiff) -> None:
-    columns = [Column("FILE"), Column("POSITION", right=True), Column("DIFFERENCE", shrink=True)]
+    columns = [
+        name_column("FILE"),
+        Column("POSITION", right=True),
+        Column("DIFFERENCE", shrink=True),
+    ]
     rows = [(each.file, str(each.position), each.reason) for each in found.files[:_ROWS]]
     _print_table("Derived files", columns, rows, len(found.files))
 

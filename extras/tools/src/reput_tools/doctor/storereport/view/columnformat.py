@@ -76,7 +76,9 @@ class Field:
 def print_rows(fields: Sequence[Field], rows: Sequence[Any], report: StoreReport) -> None:
     """Print rows as a table in a terminal."""
     shown = [field for field in fields if _On.TERMINAL in field.on]
-    columns = [Column(field.title.upper(), field.right, field.shrink) for field in shown]
+    columns = [
+        Column(field.title.upper(), field.right, field.shrink, cuts=field.shrink) for field in shown
+    ]
     print_table(
         columns, ([_in_terminal(field.value(row), report) for field in shown] for row in rows)
     )
