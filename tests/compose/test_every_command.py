@@ -118,7 +118,8 @@ def full_store(tmp_path):
     """A store that uses the plugins that the calls name."""
     path = tmp_path / "full"
     plugins = ["compaction", "consumequeue", "index", "schedule", "transaction"]
-    with reput.open(path, plugins=plugins, config=SMALL) as opened:
+    sizes = {"slots_per_file": 64, "items_per_file": 64}  # tests read all files as a whole
+    with reput.open(path, plugins=plugins, config={**SMALL, "index": sizes}) as opened:
         opened.put(reput.Message("orders", b"body", keys="k"))
     return path
 

@@ -273,6 +273,17 @@ def test_an_existing_store_keeps_whether_its_files_grow(tmp_path, caplog):
         assert store.config.grows
 
 
+@pytest.mark.parametrize("log", [SMALL["commitlog"], {"grows": True}])
+def test_a_growing_store_whose_manifest_was_lost_opens_with_the_option(log, tmp_path):
+    fill(tmp_path / "s", 60, config=SMALL)
+    (tmp_path / "s/reput/manifest.json").unlink()
+
+    fill(tmp_path / "s", 2, 60, config={**SMALL, "commitlog": log})
+
+    assert numbers(tmp_path / "s") == list(range(62))
+    assert len(set(sizes(tmp_path / "s/commitlog").values())) == 2
+
+
 @pytest.mark.parametrize("traces", [["checkpoint", "abort"], ["config/topics.json"]])
 def test_a_brokers_directory_without_messages_gets_a_brokers_sizes(traces, tmp_path):
     for name in ["commitlog/", *traces]:

@@ -105,6 +105,8 @@ class MappedFileQueue:
             logger.warning("empty last file file=%s removed=%s", path, writable)
             if writable:
                 self._disk.remove(path)
+        if found and self.grows and self.file_size <= 0:
+            self.file_size = max(size for _, size in found)
         short = self._short(found, durable_end) if self.grows else []
         if short:
             found = [(base, self.file_size if base in short else size) for base, size in found]

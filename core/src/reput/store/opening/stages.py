@@ -375,9 +375,13 @@ def find_files(
     """
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
-    recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
-    grew = recorded.get("grows") is True
-    size = recorded.get("file_size", 0)  # 0: the files' own size
+    if locked.manifest is None:
+        # Its files may be those of a store whose manifest was lost: 0 for the files' own size.
+        given = request.sections.get(LOG_SECTION, {})
+        size, grew = given.get("file_size", 0) if settings.log.grows else 0, settings.log.grows
+    else:
+        recorded = locked.manifest.config.get(LOG_SECTION, {})
+        size, grew = recorded.get("file_size", 0), recorded.get("grows") is True
     ledger = () if locked.ledger is None else (locked.ledger,)
     maps_to_read = request.writable and request.disk.reads_plainly
     files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
@@ -386,7 +390,7 @@ def find_files(
         durable_end = locked.problems.read_or_report(lambda: _durable_end(locked), 0)
     files.load(writable=request.writable, damaged=locked.problems.reporter, durable_end=durable_end)
     if not files.bases:
-        size, grew = settings.log.file_size, settings.log.grows if locked.is_new else grew
+        size = settings.log.file_size
         files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
     if request.writable and grew != settings.log.grows:
         logger.warning(

@@ -48,10 +48,12 @@ def fill(path: str, as_json: bool) -> None:
     from reput_tools.cli.kit.failures import Failure
     from reput_tools.cli.kit.output import print_json
     from reput_tools.cli.kit.storeopening import follows_links
+    from reput_tools.cli.kit.storeplugins import check_store
     from reput_tools.offline import lock_store
     from reput_tools.offline.closedstore.brokertopics import add_topics, topics_document
     from reput_tools.offline.closedstore.fullsizes import fill as fill_files
 
+    check_store(path)
     with lock_store(path, follow_links=follows_links()) as closed:
         root = closed.root
         if closed.closed_at is None:
