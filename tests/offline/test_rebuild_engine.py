@@ -66,11 +66,11 @@ print("begun", flush=True)
 """
 
 
-def run_script(path, guard):
+def run_script(path, guard, directory=None):
     path.write_text(SCRIPT.format(guard=guard))
     support = Path(__file__).parents[1] / "support"
     asked = [sys.executable, str(path), str(support)]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=60)
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60, cwd=directory)
 
 
 def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
@@ -89,6 +89,17 @@ def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
 
 def test_a_script_with_a_guard_is_imported_and_does_its_work_once(tmp_path):
     done = run_script(tmp_path / "guarded.py", 'if __name__ == "__main__":')
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("done") == 1
+
+
+def test_processes_import_nothing_from_the_working_directory(tmp_path):
+    directory = tmp_path / "store"
+    directory.mkdir()
+    (directory / "multiprocessing.py").write_text("raise SystemExit('not ours')")
+
+    done = run_script(tmp_path / "guarded.py", 'if __name__ == "__main__":', directory)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == 1

@@ -7,11 +7,12 @@ a script has its work below ``if __name__ == "__main__":``.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "LocalEngine", "ProcessEndedError", "Task", "Work"]
 
 _LOOK_SECONDS = 0.2  # interval between updates of the bar while no task ends
+_SAFE_PATH = "PYTHONSAFEPATH"
 _UNGUARDED = 3
 """Exit code of a process that only imports the script again."""
 
@@ -120,8 +122,9 @@ class LocalEngine:
             raise SystemExit(_UNGUARDED)
         # Spawned, not forked: the calling process may have threads, and locks that they hold.
         self._context = multiprocessing.get_context("spawn")
-        self._meters = self._context.RawArray("q", self.parallelism)
-        self._begun = self._context.Value("i", 0)
+        with _safe_path():  # a lock starts a process of multiprocessing, too
+            self._meters = self._context.RawArray("q", self.parallelism)
+            self._begun = self._context.Value("i", 0)
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +141,8 @@ class LocalEngine:
             return _run_here(work, tasks, told)
         try:
             pool = self._pool = self._pool or self._new_pool()
-            futures = {pool.submit(_work, work, task): task for task in tasks}
+            with _safe_path():
+                futures = {pool.submit(_work, work, task): task for task in tasks}
             self._wait(futures, told)
             return [future.result() for future in futures]
         except BrokenProcessPool as error:
@@ -185,6 +189,23 @@ class LocalEngine:
                 future.cancel()
             wait(waiting)  # tasks in progress still write where the caller is about to clear up
             raise
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Have processes that start import nothing from the working directory.
+
+    It may be a store's directory, in which a module can be of others.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def _run_here(work: Work, tasks: Sequence[Task], told: Callable[[int], None]) -> list[Any]:
