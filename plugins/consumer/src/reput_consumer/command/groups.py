@@ -114,12 +114,12 @@ def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -
 
 
 def _progress(plugin: ConsumerPlugin, group: str | None) -> list[GroupProgress]:
-    from reput_tools.cli.kit import ExitCode, Failure, escape_text
+    from reput_tools.cli.kit import ExitCode, Failure, did_you_mean
 
     known = plugin.groups()
     if group is not None and group not in known:
-        text = f"no group {escape_text(group)!r} in this store; `reput groups PATH` lists them"
-        raise Failure(text, ExitCode.NOT_FOUND)
+        hint = did_you_mean(group, known) or "; `reput groups PATH` lists them"
+        raise Failure(f"no group {group!r} in this store{hint}", ExitCode.NOT_FOUND)
     return plugin.progress_of_all() if group is None else [plugin.progress(group)]
 
 

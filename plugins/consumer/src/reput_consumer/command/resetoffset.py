@@ -56,7 +56,11 @@ def reset_offset(
     offset, the command takes the nearest one. The command asks first. No other process may write
     the store meanwhile. A program with running consumers calls reset_offsets of its plugin instead.
     """
-    from reput_consumer.command.storeopening import changing_groups, require_topic
+    from reput_consumer.command.storeopening import (
+        changing_groups,
+        reading_groups,
+        require_topic,
+    )
     from reput_consumer.names import checked_group, checked_topic
     from reput_tools.cli.kit import check_store, confirm, escape_text, print_json
 
@@ -68,6 +72,8 @@ def reset_offset(
         raise click.UsageError(escape_text(str(error))) from None
     to = _place(where)
     if not is_sure:
+        with reading_groups(path) as (store, _):
+            require_topic(store, topic, path)
         confirm(f"Move group {group} in topic {topic} to {where}?")
     with changing_groups(path) as (store, plugin):
         require_topic(store, topic, path)

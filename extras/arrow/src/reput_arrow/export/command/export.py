@@ -137,7 +137,8 @@ def export(
     step when all files are written. With --incremental each run adds a directory with the new
     messages to OUT, also in one step. A body that does not match its checksum counts as damage,
     unless --columns leaves bodies out. The command needs no plugin, but --where needs the plugin
-    filter. Another process may write the store meanwhile.
+    filter. Another process may write the store meanwhile. The exit code is 3 if the log has no
+    message of the topics.
     """
     from reput_tools.cli.kit import ProgressBar, print_json
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
 from reput_arrow.codederrors import CodedError
-from reput_tools.cli.kit import ExitCode, Failure, format_count, warn
+from reput_tools.cli.kit import (
+    ExitCode,
+    Failure,
+    check_topics,
+    format_count,
+    no_topic,
+    stored_topics,
+    warn,
+)
 
 __all__ = ["end_with_damage", "failures", "warn_of_damage"]
 
@@ -25,30 +34,41 @@ _CODES: Final = {
 
 @contextlib.contextmanager
 def failures(paths: Sequence[str] = (), topics: Sequence[str] = ()) -> Iterator[None]:
-    """Turn errors of jobs into failures.
+    """Turn errors of jobs into failures, and warnings about unknown topics into lines.
 
     Args:
         paths: the stores, and
-        topics: the topics that were asked for, to suggest another topic.
+        topics: the topics that were asked for.
 
     Raises:
-        Failure: in the place of a `CodedError`.
+        Failure: in the place of a `CodedError`; the log has no message of any of the topics.
     """
+    known = {topic for path in paths for topic in stored_topics(path)}
+    with _without_warnings() if known else contextlib.nullcontext():
+        try:
+            # The log may have messages of deleted topics, so only the job knows about all of them.
+            if not known.isdisjoint(topics):
+                check_topics(paths[0], topics, known)
+            yield
+        except CodedError as error:
+            if error.code == "NO_TOPIC" and known and topics:
+                raise no_topic(paths[0], topics[0], known) from error
+            raise Failure(error.reason, _CODES.get(error.code, ExitCode.UNAVAILABLE)) from error
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Drop the library's warnings about unknown topics: the command reports them itself."""
+    logger = logging.getLogger("reput_arrow.reader.unknowntopics")
+
+    def drop(record: logging.LogRecord) -> bool:
+        return False
+
+    logger.addFilter(drop)
     try:
         yield
-    except CodedError as error:
-        code = _CODES.get(error.code, ExitCode.UNAVAILABLE)
-        hint = _meant(paths, topics) if code is ExitCode.NOT_FOUND else ""
-        raise Failure(f"{error.reason}{hint}", code) from error
-
-
-def _meant(paths: Sequence[str], topics: Sequence[str]) -> str:
-    """Return the end of an error's text that names a topic that was meant, or nothing."""
-    from reput_tools.cli.kit import did_you_mean, stored_topics
-
-    known = [topic for path in paths for topic in stored_topics(path)]
-    unknown = [topic for topic in topics if topic not in known]
-    return next(filter(None, (did_you_mean(topic, known) for topic in unknown)), "")
+    finally:
+        logger.removeFilter(drop)
 
 
 def end_with_damage(damage_count: int) -> None:

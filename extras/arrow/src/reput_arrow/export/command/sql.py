@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_arrow.export.command.jobfailures import end_with_damage, warn_of_damage
+from reput_arrow.export.command.jobfailures import (
+    end_with_damage,
+    failures,
+    warn_of_damage,
+)
 from reput_arrow.export.command.options import (
     corrupt_option,
     since_option,
@@ -103,8 +107,8 @@ def sql(
         until=until,
         skips_damage=corrupt == "skip",
     )
-    _check_topics(path, topics)
-    with _database(selected, memory_size) as database:
+    with failures([path], topics), _database(selected, memory_size) as database:
+        _check_topics(path, topics)
         if query is None and sys.stdin.isatty():
             prompt(lambda text, form: warn_of_damage(_print_answers(database, text, form)), form)
             return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.jsonkeys import STORE_KEYS as STORE_KEYS
     from reput_tools.cli.kit.jsonkeys import below as below
     from reput_tools.cli.kit.jsonkeys import json_option as json_option
+    from reput_tools.cli.kit.knowntopics import check_topics as check_topics
     from reput_tools.cli.kit.knowntopics import known_topics as known_topics
     from reput_tools.cli.kit.knowntopics import no_topic as no_topic
     from reput_tools.cli.kit.logoutput import show_log_lines as show_log_lines
@@ -93,6 +94,7 @@ _EXPORTS = {
     "jobs_option": "options",
     "json_line": "output",
     "json_option": "jsonkeys",
+    "check_topics": "knowntopics",
     "known_topics": "knowntopics",
     "no_topic": "knowntopics",
     "open_to_read": "storeopening",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from reput_tools.cli.kit.exitcodes import ExitCode
-from reput_tools.cli.kit.failures import Failure
+from reput_tools.cli.kit.failures import Failure, warn
 from reput_tools.cli.kit.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["known_topics", "no_topic"]
+__all__ = ["check_topics", "known_topics", "no_topic"]
 
 
 def known_topics(store: Store) -> set[str]:
@@ -23,6 +23,19 @@ def known_topics(store: Store) -> set[str]:
         return {queue.topic for queue in store.queues()}
     except NoReaderError:
         return set()
+
+
+def check_topics(root: str, topics: Collection[str], known: Collection[str]) -> None:
+    """Warn of each topic that does not exist, while another one does.
+
+    Raises:
+        Failure: none of the topics exists.
+    """
+    unknown = [topic for topic in topics if topic not in known]
+    if topics and len(unknown) == len(topics):
+        raise no_topic(root, unknown[0], known)
+    for topic in unknown:
+        warn(f"no topic {topic!r}{did_you_mean(topic, known)}")
 
 
 def no_topic(root: str, topic: str, known: Iterable[str]) -> Failure:
