@@ -86,7 +86,7 @@ def test_an_empty_line_is_no_message() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"hello", "no JSON"),
+        (b"hello", "not valid JSON"),
         (b"[1]", "a JSON object expected, found list"),
         (b'{"bdoy": "x"}', "unknown member 'bdoy'; known: body, body_encoding"),
         (b'{"body": 5}', "body: a string expected"),

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import gc
 import io
+import itertools
 import os
 import re
 import shlex
@@ -82,7 +83,7 @@ def is_in(text, file):
 
 
 def said_to_print(source):
-    """Lines that a snippet says it prints: comments behind calls of print, or "prints …"."""
+    """Lines that a snippet says it prints: comments behind print or below it, or "prints …"."""
     lines = source.splitlines()
     calls = [
         node
@@ -92,6 +93,11 @@ def said_to_print(source):
     ends = sorted({node.end_lineno or 0 for node in calls})
     behind = [(end, lines[end - 1].partition(")  # ")[2]) for end in ends]
     named = [(at, match[1]) for at, line in enumerate(lines, 1) if (match := _PRINTS.search(line))]
+    for end in ends:
+        for at, line in itertools.takewhile(
+            lambda each: each[1].startswith("# "), enumerate(lines[end:], end + 1)
+        ):
+            behind.append((at, line.removeprefix("# ")))
     plain = [(at, text) for at, text in behind if text and not _PRINTS.search(f"# {text}")]
     return [text for _, text in sorted(plain + named)]
 

@@ -189,7 +189,7 @@ def test_what_cat_prints_can_be_imported(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("x.jsonl", '{"topic": "T", "body": "x"}\n{"topic": ', "line 2: no JSON"),
+        ("x.jsonl", '{"topic": "T", "body": "x"}\n{"topic": ', "line 2: not valid JSON"),
         ("x.jsonl", "[1]\n", "no object"),
         (
             "x.jsonl",

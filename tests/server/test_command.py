@@ -143,7 +143,7 @@ def test_a_file_of_options_stands_in_for_options_and_limits_and_configures_the_s
         ("[server.limits]\nsends = 5", "sends: no such limit; known are"),
         ("[server.limits]\nconnections = 0", "a number above 0 expected"),
         ("[commitlog]\nfile_size = 5", "file_size"),
-        ("[server", "no TOML"),
+        ("[server", "not valid TOML"),
     ],
 )
 def test_a_file_of_options_that_cannot_be_is_refused_with_a_word(tmp_path, text, said):
@@ -399,7 +399,7 @@ def test_who_can_be_reached_from_elsewhere_is_warned(small):
         (("--listen", "0.0.0.0:0"), 2, "name one with --advertise HOST"),
         (("--read-only", "--flush", "sync"), 2, "exclude each other"),
         (("--read-only",), 3, "the store does not exist"),
-        (("--access-keys", __file__), 5, "no TOML"),
+        (("--access-keys", __file__), 5, "not valid TOML"),
         (("--tls", "enforcing"), 2, "name its file with --tls-cert FILE"),
         (("--tls-ca", __file__), 2, "name its file with --tls-cert FILE"),
         (("--tls-cert", __file__), 5, "no certificate"),

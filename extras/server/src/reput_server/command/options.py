@@ -206,7 +206,7 @@ def _toml(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Failure(f"{path}: no TOML: {error}", ExitCode.UNAVAILABLE) from None
+        raise Failure(f"{path}: not valid TOML: {error}", ExitCode.UNAVAILABLE) from None
     except OSError as error:
         text = f"{path}: {error.strerror or error}; name a file that this user may read"
         raise Failure(text, ExitCode.UNAVAILABLE) from None

@@ -117,7 +117,7 @@ def _object(source: Source, number: int, line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError as error:  # also for other bytes than UTF-8
-        raise CodedError("ROW", f"{source.path}, line {number}: no JSON: {error}") from None
+        raise CodedError("ROW", f"{source.path}, line {number}: not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise CodedError("ROW", f"{source.path}, line {number}: no object, but {found!r:.40}")
     if "body" in found:

@@ -154,7 +154,7 @@ def message_of_json(
         left_out: notes of what is not taken over are added to it.
 
     Raises:
-        InputError: no JSON object, an unknown member, a value of the wrong kind, or members that
+        InputError: not a JSON object, an unknown member, a value of the wrong kind, or members that
             contradict each other.
     """
     left_out = LeftOut() if left_out is None else left_out
@@ -163,7 +163,7 @@ def message_of_json(
     try:
         given = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {error}") from None
+        raise InputError(f"not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise InputError(f"a JSON object expected, found {type(given).__name__}")
     if given.get("hole") is True:

@@ -55,7 +55,7 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
             continue  # told by the survey
         except (OSError, ValueError) as error:
             cut = cut_json(disk, os.path.join(directory, name))
-            broken[name] = cut or f"no JSON object: {error}"
+            broken[name] = cut or f"not a JSON object: {error}"
             continue
         if name == "consumerOffset.json":
             _check_consumers(document, ends, findings, root)
