@@ -153,7 +153,7 @@ def test_a_line_that_is_no_json_is_named_and_those_before_it_stay(run, plain_sto
     outcome = run("put", path, "orders", "--json-lines", stdin=lines)
 
     assert outcome.code == ExitCode.REFUSED
-    assert "line 4: no JSON" in outcome.err
+    assert "line 4: not valid JSON" in outcome.err
     assert "2 messages before that were stored" in outcome.err
     assert [message.body for message in messages(path)] == [b"a", b"b"]
 

@@ -13,10 +13,11 @@ from reput_tools.cli.kit.completion import complete_topic
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, warn
 from reput_tools.cli.kit.jsonkeys import json_option
-from reput_tools.cli.kit.knowntopics import check_topics, known_topics
+from reput_tools.cli.kit.knowntopics import check_topics, known_topics, no_topic
 from reput_tools.cli.kit.options import not_empty, path_argument, with_debug
 from reput_tools.cli.kit.output import problem_lines
 from reput_tools.cli.kit.storeopening import open_to_read
+from reput_tools.cli.kit.suggestions import nearest
 from reput_tools.cli.messages.bodies import bodies, raw_option
 from reput_tools.cli.messages.filteroptions import conditions_of, with_filter
 from reput_tools.cli.messages.grepoutput import (
@@ -224,7 +225,7 @@ def grep(
             known |= wanted.seen  # the log may have messages of deleted topics
             check_topics(store.root, sorted(wanted.topics or ()), known)
         if not number:
-            raise _nothing(wanted, text, known | wanted.seen)
+            raise _nothing(store, wanted, text, known | wanted.seen)
 
 
 def _asked(
@@ -262,8 +263,11 @@ def _needle(text: str | None, is_regex: bool, ignore_case: bool) -> BodySearch |
     return BodySearch.of(text, is_regex=is_regex, ignore_case=ignore_case)
 
 
-def _nothing(wanted: Wanted, text: str | None, known: set[str]) -> Failure:
+def _nothing(store: Store, wanted: Wanted, text: str | None, known: set[str]) -> Failure:
     """Return the failure that says that nothing was found, and what may have been meant."""
+    for topic in sorted(wanted.topics or ()):  # without queues, only some topics may be known
+        if topic not in known and nearest(topic, known) is not None:
+            return no_topic(store.root, topic, known)
     where = "" if wanted.topics is None else f" of topic {', '.join(map(repr, wanted.topics))}"
     hint = ""
     if wanted.topics is None and text in known:
