@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -317,3 +318,35 @@ def test_work_begins_when_there_is_a_thread_for_it(tmp_path, threads):
         threads.are_scarce = False
 
         assert worked.wait(10)
+
+
+def test_an_opening_that_is_interrupted_waits_for_a_plugin_that_opens(tmp_path, monkeypatch):
+    """SIGTERM right after the start: the plugin is not done yet, but does not hang."""
+    is_awaited, real = threading.Event(), Call.wait
+
+    def wait(call, *times, **idle):
+        if idle and call.hook == "reput_open":
+            is_awaited.set()
+        return real(call, *times, **idle)
+
+    class Slow(reput.Plugin):
+        name = "slow"
+        closed = False
+
+        @reput.hookimpl
+        def reput_open(self, context):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert is_awaited.wait(5), "nobody waits"
+
+        @reput.hookimpl
+        def reput_close(self):
+            self.closed = True
+
+    monkeypatch.setattr(Call, "wait", wait)
+    slow = Slow(None)
+
+    with pytest.raises(KeyboardInterrupt):
+        reput.open(tmp_path / "store", plugins=[slow])
+
+    assert slow.closed
+    reput.open(tmp_path / "store", plugins=[], forget=["slow"]).close()

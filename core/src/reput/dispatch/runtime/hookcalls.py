@@ -176,16 +176,21 @@ class HookCalls:
             plugin_thread.end()
 
     def close_plugin(self, plugin: str, hook: Callable[[], Any] | None, seconds: float) -> None:
-        """Have a plugin close its files, unless it is inside of another call.
+        """Have a plugin close its files, unless it stays inside of another call.
 
         Args:
             plugin: the plugin's name.
             hook: its `reput_close`; None if it has none.
-            seconds: how long to wait while the call does not advance.
+            seconds: how long to wait while the call does not advance; and for another call that
+                has advanced since then, as in an opening that was interrupted.
         """
         if hook is None:
             return
-        hanging = [call for call in self.running(plugin) if call.thread]
+        hanging = [
+            call
+            for call in self.running(plugin)
+            if call.thread and not call.wait(seconds, idle=seconds)
+        ]
         if hanging:
             logger.error("plugin hangs and is left plugin=%s hook=%s", plugin, hanging[0].hook)
             return
