@@ -175,7 +175,7 @@ def test_a_reader_beside_the_writer_sees_what_that_puts(tmp_path):
 def test_a_reader_that_never_looks_by_itself_is_woken_by_reports_of_the_system(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(filewatch, "_QUIET_SECONDS", math.inf)
+    monkeypatch.setattr(filewatch, "_QUIET_SECONDS", 100_000)
 
     async def main(store):
         await put(store, b"1")
@@ -191,31 +191,37 @@ def test_a_reader_that_never_looks_by_itself_is_woken_by_reports_of_the_system(
     assert run(main, tmp_path / "store") == [[b"more"], [b"more"]]
 
 
-def test_a_reader_forgets_queues_that_nobody_waits_for_and_sleeps(tmp_path, monkeypatch):
-    asleep = threading.Event()
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_reader_looks_no_more_when_nobody_waits_or_its_store_was_closed(
+    closes, tmp_path, monkeypatch
+):
+    ended = threading.Event()
 
     class Watch(FileWatch):
-        def wait(self, seconds):
-            if seconds == math.inf:
-                asleep.set()
-            return super().wait(seconds)
+        def close(self):
+            super().close()
+            ended.set()
 
     monkeypatch.setattr(filewatch, "_QUIET_SECONDS", 0.001)
     monkeypatch.setattr(arrivals, "FileWatch", Watch)
 
     async def main(store):
         await put(store, b"1")
-        async with reput.aio.open(tmp_path / "store", "r") as reader:
+        with reput.open(tmp_path / "store", "r") as plain:
+            reader = reput.aio.wrap(plain)
             for number in range(3):
                 await reader.read("orders", number, 1, wait=0.001)
-            assert await asyncio.to_thread(asleep.wait, 60)
-            watch = reader._arrivals._watch
-            assert (watch._places, watch._watches, watch._keys) == ({}, {}, {})
+            if closes:
+                plain.close()
+            assert await asyncio.to_thread(ended.wait, 60)
+            if closes:
+                return [b"2"]
             read = asyncio.create_task(reader.read("orders", 0, 1, wait=60))
             await waiting(reader, 1)
-            watch.interval = math.inf
             await put(store, b"2")
-            return bodies_of((await read).messages)
+            found = bodies_of((await read).messages)
+            await reader.close()
+            return found
 
     assert run(main, tmp_path / "store") == [b"2"]
 

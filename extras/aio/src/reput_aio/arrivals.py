@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,8 +35,6 @@ class Arrivals:
         self._watch: FileWatch | None = None
         """Of a store into which another process puts."""
         self._watched: set[_Queue] = set()
-        self._is_idle = False
-        """Whether the thread that looks sleeps until a coroutine waits."""
         self._is_closed = False
 
     @contextlib.contextmanager
@@ -54,9 +51,6 @@ class Arrivals:
             if self._watch is not None:
                 self._watched.add(key)
                 self._watch.add(key, "consumequeue", topic, str(queue_id))
-                if self._is_idle:
-                    self._is_idle = False
-                    self._watch.wake()
         try:
             yield future
         finally:
@@ -91,35 +85,38 @@ class Arrivals:
     def _look(self, watch: FileWatch) -> None:
         """Wake those whose queues were written by another process, and now and then all.
 
-        It sleeps without a limit once nobody has waited at such a time.
+        The thread ends once nobody waits at such a time, or the store was closed.
         """
         looked = time.monotonic()
-        while not self._is_closed and not self._store.closed:
-            is_idle = self._is_idle
-            changed = watch.wait(
-                math.inf if is_idle else looked + watch.interval - time.monotonic()
-            )
+        is_needed = True
+        while is_needed:
+            changed = watch.wait(looked + watch.interval - time.monotonic())
             now = time.monotonic()
-            if is_idle:
-                looked = now
             is_due = now - looked >= watch.interval
             with self._lock:
+                if self._is_closed:
+                    return  # `close` ends the watch
                 waiting = set(self._waiting)
                 reported = self._take(changed.__contains__)
                 others = self._take(lambda key: True) if is_due else []
                 if is_due:
                     looked = now
-                    self._is_idle = not waiting
                     for key in self._watched - waiting:  # not at each read, as most wait again
                         watch.remove(key)
                     self._watched &= waiting
+                    is_needed = bool(waiting) and not self._store.closed
+                if not is_needed:
+                    self._end = self._watch = None
+                    self._watched.clear()
             _call_each(reported, _set_done)
             _call_each(others, _set_looked)
+        watch.close()
 
     def found_more(self) -> None:
         """Note that a read found messages that were not reported."""
-        if self._watch is not None:
-            self._watch.found_more()
+        watch = self._watch
+        if watch is not None:
+            watch.found_more()
 
     async def wait(self, arrived: asyncio.Future[bool], seconds: float) -> bool:
         """Wait until a queue of `awaited` is to be read again, at most so many seconds.

@@ -8,7 +8,6 @@ or ten times a second where such looks, and not the reports, have found somethin
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import select
 import struct
@@ -91,13 +90,13 @@ class FileWatch:
                 return
 
     def wait(self, seconds: float) -> set[Hashable]:
-        """Wait for a change, for `wake`, or for so many seconds (``math.inf``: without a limit).
+        """Wait for a change, for `wake`, or for so many seconds.
 
         Returns:
             The keys of the changed directories; none after `wake`, or if the time is over, or
             after `remove`.
         """
-        self._poll.poll(None if seconds == math.inf else max(seconds, 0) * 1000)
+        self._poll.poll(max(seconds, 0) * 1000)
         try:
             while os.read(self._woken, _READ_SIZE):
                 pass
