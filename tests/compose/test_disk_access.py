@@ -40,6 +40,7 @@ HARMLESS = {
     # What has nothing to do with files.
     *(
         "os.PathLike",
+        "os.environ",
         "os.environ.get",
         "os.fspath",
         "os.cpu_count",

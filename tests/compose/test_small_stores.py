@@ -10,12 +10,14 @@ import subprocess
 import sys
 
 import pytest
+from brokerdirectories import unpacked
 from click.testing import CliRunner
 
 import reput
 from reput.errors import CorruptFileError, CreateMappedFileError
 from reput.files import Disk
 from reput_consumer.metadata.topicsettings import TopicSettings
+from reput_testing import snapshot
 from reput_tools.cli.root import reput as program
 from reput_tools.offline import lock_store
 from reput_tools.offline.closedstore.fullsizes import fill as fill_files
@@ -204,6 +206,30 @@ def test_fill_adds_the_topics_that_a_broker_does_not_know(tmp_path):
     assert {
         each.topic: (each.read_queue_nums, each.write_queue_nums, each.perm) for each in found
     } == {"early": (4, 2, 4), "fresh": (6, 6, 6), "known": (4, 2, 4), "more": (7, 2, 4)}
+
+
+@pytest.mark.parametrize("options", [{}, {"sizes": "rocketmq"}])
+def test_a_later_fill_adds_topics_that_came_meanwhile(options, tmp_path):
+    added = []
+    for topic in ("orders", "news"):
+        with reput.open(tmp_path / "s", plugins=["consumequeue"], **options) as store:
+            store.put(reput.Message(topic, b"x"))
+        done = CliRunner().invoke(program, ["fill", str(tmp_path / "s"), "--json"])
+        added += json.loads(done.stdout)["topics"]
+
+    assert added == ["orders", "news"]
+
+
+def test_fill_leaves_a_store_alone_that_a_broker_has_closed(tmp_path):
+    root = unpacked("rocketmq-5.5.0/default", tmp_path)
+    assert not (root / "abort").exists()
+    before = snapshot(root)
+
+    done = CliRunner().invoke(program, ["fill", str(root), "--json"])
+
+    assert (done.exit_code, json.loads(done.stdout)["topics"]) == (0, [])
+    after = snapshot(root)
+    assert {name: after[name] for name in before} == before
 
 
 class FailingAt(Disk):

@@ -56,7 +56,7 @@ def fill(path: str, as_json: bool) -> None:
     check_store(path)
     with lock_store(path, follow_links=follows_links()) as closed:
         root = closed.root
-        if closed.closed_at is None:
+        if not closed.was_closed:
             text = f"{root}: nothing was changed: the store was not closed by its last writer"
             step = "a program that opens it for writing and closes it repairs that"
             raise Failure(f"{text}; {step}", ExitCode.DAMAGED)
@@ -67,9 +67,9 @@ def fill(path: str, as_json: bool) -> None:
                 raise Failure(f"{text}; `reput verify` says what to do", ExitCode.DAMAGED)
             sizes, settings = full_sizes(store), settings_of(store)
             queues, default = _queue_counts(store), store.config.default_queue_count
-            grows, topics = store.config.grows, topics_document(closed)
-        # A store that does not grow may be a broker's, which knows what it serves.
-        added = add_topics(topics, queues, default) if grows or not topics.exists else []
+        topics, is_own = topics_document(closed), closed.closed_at is not None
+        # A broker that was the last writer knows what it serves.
+        added = add_topics(topics, queues, default) if is_own or not topics.exists else []
         grew = fill_files(closed, sizes)
     if as_json:
         print_json({"path": root, "is_changed": grew, "topics": added, "settings": settings})
