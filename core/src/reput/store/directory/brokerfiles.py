@@ -21,7 +21,7 @@ from reput.errors import UnsupportedFilesError
 from reput.files.filenames import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from reput.files.system.disk import Disk
 
@@ -31,6 +31,7 @@ __all__ = [
     "BrokerFiles",
     "FoundFiles",
     "find_broker_files",
+    "holds_sized_files",
     "is_known_name",
     "refuse_broker_files",
 ]
@@ -227,6 +228,15 @@ def find_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[Found
                 if path is not None:
                     found.append(FoundFiles(row, path))
     return found
+
+
+def holds_sized_files(root: str, disk: Disk, names: Collection[str]) -> bool:
+    """Whether a program has made files whose sizes a store must keep."""
+    if "commitlog" in names and disk.list_names(os.path.join(root, "commitlog")):
+        return True
+    # A broker that has stored nothing yet has only files of these names.
+    traces = {"abort", "checkpoint", "config"} if OWN_DIRECTORY not in names else set()
+    return not {"consumequeue", "index", *traces}.isdisjoint(names)
 
 
 def refuse_broker_files(root: str, disk: Disk, names: Iterable[str]) -> None:

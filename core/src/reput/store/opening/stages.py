@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -48,6 +48,7 @@ from reput.store.config import (
 )
 from reput.store.directory.brokerfiles import (
     find_broker_files,
+    holds_sized_files,
     refuse_broker_files,
 )
 from reput.store.directory.directorycheck import (
@@ -253,18 +254,9 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         checked,
         closed,
         clean,
-        manifest is None and request.writable and not _has_files(root, disk, names),
+        manifest is None and request.writable and not holds_sized_files(root, disk, names),
         ledger,
     )
-
-
-def _has_files(root: str, disk: Disk, names: Collection[str]) -> bool:
-    """Whether a program has made files whose sizes a store must keep."""
-    if "commitlog" in names and disk.list_names(os.path.join(root, "commitlog")):
-        return True
-    # A broker that has stored nothing yet has only files of these names.
-    traces = {"abort", "checkpoint", "config"} if OWN_DIRECTORY not in names else set()
-    return not {"consumequeue", "index", *traces}.isdisjoint(names)
 
 
 def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str | None:
