@@ -279,6 +279,7 @@ def test_a_fill_that_failed_anywhere_is_ended_by_the_next_one(tmp_path):
 def test_a_fill_wants_a_closed_store(tmp_path):
     killed = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "k")], check=True)
     assert killed.returncode == 0
+    (tmp_path / "k/lock").unlink()
     before = sizes(tmp_path / "k")
 
     refused = CliRunner().invoke(program, ["fill", str(tmp_path / "k")])

@@ -12,6 +12,7 @@ from reput_tools.cli.kit.options import path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput_tools.offline import Traces
 
 __all__ = ["fill"]
 
@@ -54,12 +55,11 @@ def fill(path: str, as_json: bool) -> None:
     from reput_tools.offline.closedstore.fullsizes import fill as fill_files
 
     check_store(path)
+    with lock_store(path, writes=False, follow_links=follows_links()) as closed:
+        _require_closed(closed)  # before the file `lock` is made
     with lock_store(path, follow_links=follows_links()) as closed:
         root = closed.root
-        if not closed.was_closed:
-            text = f"{root}: nothing was changed: the store was not closed by its last writer"
-            step = "a program that opens it for writing and closes it repairs that"
-            raise Failure(f"{text}; {step}", ExitCode.DAMAGED)
+        _require_closed(closed)
         with reput.open(root, "r", follow_links=follows_links()) as store:
             broken = [*store.problems, *_unusable(store)]
             if broken:
@@ -79,6 +79,16 @@ def fill(path: str, as_json: bool) -> None:
         click.echo(f"added to config/topics.json: {escape_text(', '.join(added))}")
     for line in settings:
         click.echo(line)
+
+
+def _require_closed(traces: Traces) -> None:
+    from reput_tools.cli.kit.exitcodes import ExitCode
+    from reput_tools.cli.kit.failures import Failure
+
+    if not traces.was_closed:
+        text = f"{traces.root}: nothing was changed: the store was not closed by its last writer"
+        step = "a program that opens it for writing and closes it repairs that"
+        raise Failure(f"{text}; {step}", ExitCode.DAMAGED)
 
 
 def _unusable(store: Store) -> list[str]:
