@@ -205,3 +205,53 @@ def test_code_without_a_source_has_no_mark():
     exec(PLUGIN, namespace)
 
     assert code_mark(namespace["Sized"]) == 0
+
+
+ODD = """
+from unittest.mock import Mock, call
+
+class Lazy:
+    def __getattr__(self, name):
+        raise ImportError(name)
+
+    def __call__(self):
+        pass
+
+    @property
+    def __class__(self):
+        raise ImportError("the class")
+
+class Unbound(Lazy):
+    @property
+    def __wrapped__(self):
+        raise RuntimeError("unbound")
+
+lazy, unbound, mock = Lazy(), Unbound(), Mock(spec=lambda: 0)
+
+def around_call():
+    return 0
+
+def around_itself():
+    return 0
+
+around_call.__wrapped__ = call
+around_itself.__wrapped__ = around_itself
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [
+        ("call", True),
+        ("mock", True),
+        ("lazy", True),
+        ("lazy.loads", True),
+        ("around_call", True),
+        ("around_itself", False),
+        ("unbound", False),
+    ],
+)
+def test_objects_that_answer_every_name_or_refuse_do_not_stop_a_plugin(made, name, is_known):
+    kind = made("return batch.body.sizes", f"return {name}\n{ODD}")
+
+    assert (code_mark(kind) > 0) == is_known

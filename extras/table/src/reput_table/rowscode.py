@@ -13,6 +13,7 @@ import ast
 import contextlib
 import functools
 import inspect
+import logging
 import zlib
 from collections.abc import Iterator
 from types import FunctionType, MethodType, ModuleType
@@ -20,14 +21,26 @@ from typing import Any, Final
 
 __all__ = ["code_mark"]
 
+logger = logging.getLogger(__name__)
+
 _NOT_CODE: Final = ("ctx", "kind", "type_comment", "type_params", "annotation", "returns")
 """Fields of nodes that do not change what a function returns, or that not all versions have."""
+_WRAPPERS_MAX: Final = 100
+"""Decorators of one function; more are functions that name each other as what they wrap."""
 
 
 def code_mark(kind: type) -> int:
     """Return the mark of a plugin's class, from 1 to 2³¹ - 1; 0 if the source is not known."""
+    try:
+        return _mark_of(kind)
+    except Exception:  # what a plugin names may raise anything; without a mark the plugin works
+        logger.debug("the code of rows() is not known class=%s", kind.__name__, exc_info=True)
+        return 0
+
+
+def _mark_of(kind: type) -> int:
     first = _function_in(inspect.getattr_static(kind, "rows"))
-    if not isinstance(first, FunctionType):
+    if not _is_a(first, FunctionType):
         return 0
     package = _package_of(first)
     trees: dict[FunctionType, str] = {}
@@ -43,7 +56,7 @@ def code_mark(kind: type) -> int:
             return 0
         trees[function] = _canonical(tree)
         named = map(_function_in, _named_in(tree, _names_of(function), kind))
-        functions = [each for each in named if isinstance(each, FunctionType)]
+        functions = [each for each in named if _is_a(each, FunctionType)]
         found += [each for each in functions if _package_of(each) == package]
     ordered = sorted((each.__qualname__, each.__module__, tree) for each, tree in trees.items())
     text = "\n".join(tree for _, _, tree in ordered)
@@ -64,14 +77,27 @@ def _names_of(function: FunctionType) -> dict[str, Any]:
 
 
 def _function_in(found: Any) -> Any:
-    """Return the function that a decorator was given; another object as it is."""
-    if isinstance(found, property):
+    """Return the function that a decorator was given; another object as it is.
+
+    Only the object's type and what is stored in it are asked: a proxy may have every attribute,
+    or import a module for one.
+    """
+    if _is_a(found, property):
         found = found.fget
-    elif isinstance(found, functools.cached_property | functools.partial | functools.partialmethod):
+    elif _is_a(found, functools.cached_property, functools.partial, functools.partialmethod):
         found = found.func
-    if isinstance(found, classmethod | staticmethod | MethodType):
+    if _is_a(found, classmethod, staticmethod, MethodType):
         found = found.__func__
-    return inspect.unwrap(found) if callable(found) else found
+    for _ in range(_WRAPPERS_MAX):
+        if not callable(found) or inspect.getattr_static(found, "__wrapped__", None) is None:
+            break
+        found = found.__wrapped__
+    return found
+
+
+def _is_a(found: Any, *kinds: type) -> bool:
+    """Return whether an object is of a type; `isinstance` also asks a proxy what it stands for."""
+    return issubclass(type(found), kinds)
 
 
 def _named_in(tree: ast.AST, names: dict[str, Any], kind: type) -> Iterator[Any]:
@@ -101,10 +127,10 @@ def _attribute(node: ast.expr, names: dict[str, Any], kind: type) -> Any:
     if not isinstance(node, ast.Attribute):
         return None
     owner = _attribute(node.value, names, kind)
-    if isinstance(owner, ModuleType):
+    if _is_a(owner, ModuleType):
         return vars(owner).get(node.attr)
     if owner is not None:
-        kind = owner if isinstance(owner, type) else type(owner)
+        kind = owner if _is_a(owner, type) else type(owner)
     return inspect.getattr_static(kind, node.attr, None)
 
 
