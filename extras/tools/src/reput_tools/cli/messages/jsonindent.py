@@ -31,7 +31,7 @@ def json_text(data: bytes) -> str | None:
 
 
 def _no_value(_: str) -> None:
-    """Make no number, which takes long of many digits."""
+    """Return no value, as converting a number of many digits takes long."""
 
 
 def _refuse(name: str) -> NoReturn:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["settings_files"]
 
 
-def settings_files(root: str, disk: Disk, tell: Callable[[str], None]) -> dict[str, bytes]:
+def settings_files(root: str, disk: Disk, warn: Callable[[str], None]) -> dict[str, bytes]:
     """Return the JSON files, by name in ``config``, that have the settings of databases there.
 
     Args:
         root: the store's directory.
         disk: the store's.
-        tell: called with a text for each file beside a database that is newer.
+        warn: called with a text for each file beside a database that is newer.
 
     Raises:
         RocksDBError: a database is of a kind that is not known, or cannot be read.
@@ -40,7 +40,7 @@ def settings_files(root: str, disk: Disk, tell: Callable[[str], None]) -> dict[s
             reason = "settings in RocksDB of a kind that reput does not read"
             raise RocksDBError(os.path.join(directory, name), reason)
         importlib.import_module("rocksdict")
-        file = BrokerDocument(directory, file_name, disk, system_clock, tell)
+        file = BrokerDocument(directory, file_name, disk, system_clock, warn)
         document = file.read()
         if file.problem is not None:
             raise RocksDBError(file.problem.path, file.problem.reason)
