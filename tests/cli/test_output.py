@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from reput_tools.cli.kit.output import (
     print_table,
 )
 
+ROOT = Path(__file__).parents[2]
 COLUMNS = [Column("TOPIC", shrink=True), Column("MESSAGES", right=True)]
 
 
@@ -83,6 +86,34 @@ def test_names_are_cut_in_the_middle_and_break_between_words(
     _, *lines = on_a_terminal(30, columns, [(name, "60,000")])
 
     assert [line.removesuffix("60,000").rstrip() for line in lines] == shown
+
+
+def test_a_narrow_terminal_cuts_names_and_nothing_else(
+    on_a_terminal: Callable[..., list[str]],
+) -> None:
+    columns = [
+        Column("PLUGIN"),
+        name_column("TOPIC"),
+        Column("FILE", shrink=True),
+        *(Column(title, right=True) for title in ("MIN OFFSET", "MAX OFFSET", "MESSAGES")),
+    ]
+    names = ("consumequeue", "orders-of-customers", "queue/orders/3/000012")
+
+    lines = on_a_terminal(40, columns, [(*names, "1234567", "2345678901", "60,000")])
+
+    assert lines == [
+        "PLUGIN        TOPIC     FILE      MIN OFFSET  MAX OFFSET  MESSAGES",
+        "consumequeue  orde…ers  queue/or     1234567  2345678901    60,000",
+        "                        ders/3/0",
+        "                        00012",
+    ]
+
+
+def test_commands_cut_only_names_that_no_next_command_needs() -> None:
+    sources = [path.read_text() for path in ROOT.glob("*/*/src/**/*.py")]
+    titles = {title for text in sources for title in re.findall(r'name_column\("(.+?)"\)', text)}
+
+    assert titles == {"TOPIC", "TOPICS", "GROUP", "MEMBER", "READS"}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ RECORDINGS = {
     ("plugins", 80): ["plugins", "store"],
     ("verify-changed-key", 80): ["verify", "changed"],
     ("verify-changed-key", 120): ["verify", "changed"],
+    ("repair-dry-run", 40): ["repair", "lacking", "--dry-run"],
     ("repair-dry-run", 80): ["repair", "lacking", "--dry-run"],
 }
 """By name and width of the terminal."""

@@ -226,8 +226,8 @@ def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
 
     columns = [
         Column("AGE", right=True),
-        name_column("FOR"),
-        name_column("KEYS"),
+        Column("FOR", shrink=True),
+        Column("KEYS", shrink=True),
         name_column("GROUP"),
         Column("CHECKED", right=True),
         Column("ID"),

@@ -174,7 +174,7 @@ def _print(found: list[MessageView]) -> None:
     columns = [
         Column("AGE", right=True),
         name_column("TOPIC"),
-        name_column("KEYS"),
+        Column("KEYS", shrink=True),
         Column("FAILED", right=True),
         Column("ID"),
     ]

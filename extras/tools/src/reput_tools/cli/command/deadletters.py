@@ -77,12 +77,12 @@ def _check_plugin(root: str, plugin: str) -> None:
 
 
 def _print(path: str, found: Sequence[DeadLetter]) -> None:
-    from reput_tools.cli.kit.output import Column, format_count, name_column, print_table
+    from reput_tools.cli.kit.output import Column, format_count, print_table
     from reput_tools.cli.kit.timestamps import format_timestamp
 
     columns = [
         Column("SKIPPED AT (UTC)"),
-        name_column("MESSAGE"),
+        Column("MESSAGE", shrink=True),
         Column("PHYSICAL OFFSET", right=True),
         Column("ERROR", shrink=True),
     ]

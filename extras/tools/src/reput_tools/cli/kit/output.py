@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reput_tools.cli.kit.escape import escape_text, json_safe
-from reput_tools.cli.kit.terminaltable import cut, width_of
+from reput_tools.cli.kit.terminaltable import common_cap, cut, lines_of, width_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,10 @@ __all__ = [
 ]
 
 
+_GAP = 2  # columns of the terminal between those of a table
 _WORTH_WRAPPING = 30  # columns; in fewer the terminal's own wrapping is better
+_LEAST = 8
+"""Columns of the terminal that are left to a column of a table that can be narrower."""
 
 # --------------------------------------------------------------------------- for programs
 
@@ -73,11 +76,14 @@ class Column(NamedTuple):
     shrink: bool = False
     """Whether this column is broken into lines first if the terminal is narrow."""
     cuts: bool = False
-    """Whether words that are too long are cut in the middle, as names are, and not broken."""
+    """Whether words that are too long are cut in the middle, as topics are, and not broken."""
 
 
 def name_column(title: str) -> Column:
-    """Return a column of names, such as topics, of which a narrow terminal shows both ends."""
+    """Return a column of topics, groups, members or hosts: a narrow terminal shows both ends.
+
+    What a reader needs whole for the next command, such as a plugin or a file, is not cut.
+    """
     return Column(title, shrink=True, cuts=True)
 
 
@@ -141,27 +147,48 @@ def _print_rich_table(
     from rich.table import Table
     from rich.text import Text
 
-    from reput_tools.cli.kit.cutcell import CutCell
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
+    widths = _narrowed(columns, _widths(columns, cells), target.width)
+    taken = sum(widths) + _GAP * (len(widths) - 1)
+    padding = (0, _GAP, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="bold", width=taken)
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             column.title,
             justify="right" if column.right else "left",
             no_wrap=not column.shrink,
             overflow="fold",
+            width=width,
         )
     for row in cells:
-        pairs = zip(columns, row, strict=True)
-        table.add_row(*(CutCell(cell) if column.cuts else Text(cell) for column, cell in pairs))
-    target.print(table)
+        shown = (
+            "\n".join(lines_of(cell, width)) if column.cuts else cell
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+        table.add_row(*map(Text, shown))
+    target.print(table, crop=False)  # lines that are still too long are the terminal's to wrap
+
+
+def _narrowed(columns: Sequence[Column], widths: Sequence[int], space: int) -> list[int]:
+    """Return the widths with which a table fits into a terminal, if it can."""
+    kept = [width for column, width in zip(columns, widths, strict=True) if not column.shrink]
+    shrunk = [width for column, width in zip(columns, widths, strict=True) if column.shrink]
+    left = space - sum(kept) - _GAP * (len(columns) - 1)
+    cap = max(common_cap(shrunk, left), _LEAST)
+    return [
+        min(width, cap) if column.shrink else width
+        for column, width in zip(columns, widths, strict=True)
+    ]
 
 
 def _print_plain_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
-    table = [[column.title for column in columns], *cells]
-    widths = [max(width_of(row[place]) for row in table) for place in range(len(columns))]
-    for row in table:
+    widths = _widths(columns, cells)
+    for row in ([column.title for column in columns], *cells):
         click.echo(plain_line(columns, widths, row))
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    table = [[column.title for column in columns], *cells]
+    return [max(width_of(row[place]) for row in table) for place in range(len(columns))]
 
 
 def plain_line(columns: Sequence[Column], widths: Sequence[int], cells: Iterable[str]) -> str:

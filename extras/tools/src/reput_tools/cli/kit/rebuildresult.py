@@ -9,7 +9,7 @@ import click
 
 from reput_tools.cli.kit.escape import escape_text
 from reput_tools.cli.kit.exitcodes import ExitCode
-from reput_tools.cli.kit.output import Column, format_size, name_column, print_json, print_table
+from reput_tools.cli.kit.output import Column, format_size, print_json, print_table
 from reput_tools.cli.kit.timestamps import format_duration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def print_built(root: str, built: list[Rebuilt]) -> None:
             ]
         )
     columns = [
-        name_column("PLUGIN"),
+        Column("PLUGIN"),
         Column("MESSAGES", right=True),
         Column("LOG", right=True),
         Column("TIME", right=True),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Fit", "cut", "cut_in_the_middle", "fit", "lines_of", "width_of"]
+__all__ = ["Fit", "common_cap", "cut", "cut_in_the_middle", "fit", "lines_of", "width_of"]
 
 _GAP = 2
 _LEAST = 10
@@ -91,7 +91,7 @@ def fit(widths: Sequence[int], space: int) -> Fit:
         gap_after = len(shown) // 2
         del shown[gap_after]
     left = space - (_taken([0] * len(shown), gap_after))
-    cap = _common_cap([widths[each] for each in shown], left)
+    cap = common_cap([widths[each] for each in shown], left)
     return Fit(shown, [min(widths[each], cap) for each in shown], gap_after)
 
 
@@ -101,7 +101,7 @@ def _taken(widths: Sequence[int], gap_after: int | None) -> int:
     return sum(widths) + (gap_after is not None) + _GAP * (count - 1)
 
 
-def _common_cap(widths: Sequence[int], space: int) -> int:
+def common_cap(widths: Sequence[int], space: int) -> int:
     """Return the greatest width to which all that are wider can be cut, so that the sum fits."""
     left = space
     for number, width in enumerate(sorted(widths)):

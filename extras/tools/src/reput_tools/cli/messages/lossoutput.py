@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from reput_tools.cli.kit.escape import escape_text
-from reput_tools.cli.kit.output import Column, name_column, print_table
+from reput_tools.cli.kit.output import Column, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,11 +97,11 @@ def damage_document(log: LogReader, damage: Damage) -> dict[str, Any]:
 def print_damages(log: LogReader, damages: Sequence[Damage]) -> None:
     """Print a table of damages of ``log``, in its order; each names what was found and expected."""
     columns = [
-        name_column("FILE"),
+        Column("FILE"),
         Column("POSITION", right=True),
         Column("SIZE", right=True),
         Column("REASON"),
-        name_column("MESSAGE"),
+        Column("MESSAGE", shrink=True),
         Column("FOUND", shrink=True),
     ]
     places = [log.path_of(damage.start_offset) for damage in damages]

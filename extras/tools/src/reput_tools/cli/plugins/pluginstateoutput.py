@@ -16,7 +16,6 @@ from reput_tools.cli.kit.output import (
     Column,
     format_count,
     format_size,
-    name_column,
     print_facts,
     print_heading,
     print_table,
@@ -207,7 +206,7 @@ def _word(value: Any) -> str:
 def print_states(root: str, states: Sequence[PluginState]) -> None:
     """Print a table of a store's plugins; their problems, and what to do, go to stderr."""
     columns = [
-        name_column("PLUGIN"),
+        Column("PLUGIN"),
         Column("VERSION"),
         Column("STATE"),
         Column("DISPATCHED TO", right=True),

@@ -14,7 +14,6 @@ from reput_tools.cli.kit import (
     escape_text,
     format_count,
     format_size,
-    name_column,
     print_facts,
     print_heading,
     print_table,
@@ -135,7 +134,7 @@ def _nothing_to_do(plan: RepairPlan) -> str:
 def _print_differences(heading: str, differences: Sequence[Difference], limit: int) -> None:
     print_heading(heading)
     columns = [
-        name_column("FILE"),
+        Column("FILE", shrink=True),
         Column("FROM BYTE", right=True),
         Column("WHAT", shrink=True),
     ]
@@ -188,9 +187,9 @@ def _summary(plan: RepairPlan, doubts: int = 0) -> str:
 def _print_doubts(doubts: Sequence[Doubt], limit: int) -> None:
     print_heading("In doubt: the log or the derived file is wrong")
     columns = [
-        name_column("FILE"),
+        Column("FILE", shrink=True),
         Column("BYTE", right=True),
-        name_column("MESSAGE"),
+        Column("MESSAGE", shrink=True),
         Column("FOUND THERE", shrink=True),
         Column("BY THE LOG", shrink=True),
     ]
@@ -268,7 +267,7 @@ def _print_lost(plan: RepairPlan, limit: int) -> None:
         Column("OFFSET", right=True),
         Column("SIZE", right=True),
         Column("REASON"),
-        name_column("MESSAGE"),
+        Column("MESSAGE", shrink=True),
         Column("KEYS", shrink=True),
         Column("IS"),
     ]
@@ -295,7 +294,7 @@ def _print_notices(heading: str, notices: Sequence[Notice], limit: int) -> None:
     if not notices:
         return
     print_heading(heading)
-    columns = [name_column("FILE"), Column("WHAT", shrink=True)]
+    columns = [Column("FILE", shrink=True), Column("WHAT", shrink=True)]
     print_table(columns, [(each.file, each.text) for each in notices[:limit]])
     _more(len(notices), limit)
 

@@ -156,7 +156,7 @@ def _print_queues(found: StoreDiff) -> None:
 def _print_values(found: StoreDiff) -> None:
     for title, values in (("Offsets and configuration", found.values), ("Options", found.settings)):
         columns = [
-            name_column("FILE"),
+            Column("FILE", shrink=True),
             Column("VALUE", shrink=True),
             Column("A", shrink=True),
             Column("B", shrink=True),
@@ -170,7 +170,7 @@ def _print_values(found: StoreDiff) -> None:
 
 def _print_files(found: StoreDiff) -> None:
     columns = [
-        name_column("FILE"),
+        Column("FILE", shrink=True),
         Column("POSITION", right=True),
         Column("DIFFERENCE", shrink=True),
     ]

@@ -60,6 +60,8 @@ class Field:
     """Whether cells are aligned to the right, as numbers are."""
     shrink: bool = False
     """Whether a narrow terminal breaks this column into lines first."""
+    cuts: bool = False
+    """Whether it cuts names that are too long in the middle; the column shrinks, too."""
     keep: bool = False
     """Whether cells stay on one line on a page, as times do."""
     on: _On = _On.TERMINAL | _On.PAGE
@@ -77,7 +79,8 @@ def print_rows(fields: Sequence[Field], rows: Sequence[Any], report: StoreReport
     """Print rows as a table in a terminal."""
     shown = [field for field in fields if _On.TERMINAL in field.on]
     columns = [
-        Column(field.title.upper(), field.right, field.shrink, cuts=field.shrink) for field in shown
+        Column(field.title.upper(), field.right, field.shrink or field.cuts, field.cuts)
+        for field in shown
     ]
     print_table(
         columns, ([_in_terminal(field.value(row), report) for field in shown] for row in rows)

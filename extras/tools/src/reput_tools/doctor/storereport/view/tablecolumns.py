@@ -44,7 +44,7 @@ def _text(damage: dict[str, Any], name: str) -> str:
 
 
 TOPICS: Final = (
-    Field("Topic", lambda each: each.topic, shrink=True),
+    Field("Topic", lambda each: each.topic, cuts=True),
     Field("Kind", lambda each: each.kind, keep=True),
     Field("Queues", lambda each: each.queue_count, right=True),
     Field("Messages", lambda each: each.message_count, right=True),
@@ -60,8 +60,8 @@ TOPICS: Final = (
 """Columns of a `TopicCount`; likewise below."""
 
 GROUPS: Final = (
-    Field("Group", lambda each: each.group, shrink=True),
-    Field("Topic", lambda each: each.topic, shrink=True),
+    Field("Group", lambda each: each.group, cuts=True),
+    Field("Topic", lambda each: each.topic, cuts=True),
     Field("Queues", lambda each: len(each.queues), right=True),
     Field("To read", lambda each: each.lag, right=True),
     Field("Oldest", lambda each: Age(each.waiting_since_timestamp), right=True, keep=True),
@@ -72,7 +72,7 @@ GROUPS: Final = (
 )
 
 RETRIES: Final = (
-    Field("Group", lambda each: each.group, shrink=True),
+    Field("Group", lambda each: each.group, cuts=True),
     Field("Retries", lambda each: each.retries, right=True),
     Field("Waiting", lambda each: each.retries_waiting, right=True),
     Field("Dead letters", lambda each: each.dead_letters, right=True),
@@ -94,14 +94,14 @@ LEVELS: Final = (
 
 OPEN_TRANSACTIONS: Final = (
     Field("Open since", lambda each: Moment(each.store_timestamp), keep=True),
-    Field("Topic", lambda each: each.topic, shrink=True),
-    Field("Group", lambda each: each.group, shrink=True),
+    Field("Topic", lambda each: each.topic, cuts=True),
+    Field("Group", lambda each: each.group, cuts=True),
     Field("Key", lambda each: each.key, shrink=True),
     Field("Physical offset", lambda each: Place(each.physical_offset), right=True),
 )
 
 QUEUES: Final = (
-    Field("Topic", lambda each: each.topic, shrink=True),
+    Field("Topic", lambda each: each.topic, cuts=True),
     Field("Queue", lambda each: Place(each.queue_id), right=True),
     Field("Messages", lambda each: each.message_count, right=True),
     Field("Bytes", lambda each: format_size(each.size), right=True),
