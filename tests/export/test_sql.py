@@ -322,6 +322,17 @@ def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database)
         ("SELECT 1 AS a;\n.dump", 2, "a\n1\n", "commands are .tables, .schema, .mode"),
         (".mode x", 2, "", "expects one of table, line, csv, jsonl"),
         (".help", 0, "", "DESCRIBE messages;"),
+        (".mode csv\nSELECT 'x;\nhelp\n' AS a;", 0, 'a\n"x;\nhelp\n"\n', ""),
+        (".mode csv\nSELECT $b$;\n.y\n$b$ AS a;", 0, 'a\n";\n.y\n"\n', ""),
+        (".mode csv\nSELECT e'\\';\n.y' AS a;", 0, 'a\n"\';\n.y"\n', ""),
+        ('.mode csv\nSELECT 1 AS ";\n.x";\n.mode table', 0, '";\n.x"\n1\n', ""),
+        ("SELECT 1 AS a; /* ;\n/* */ .dump\n.dump */", 0, "a\n1\n", ""),
+        ("SELECT length('a\r\nb\x0c\x85\u2028') AS a", 0, "a\n7\n", ""),
+        ("SELECT 1 AS a; SELECT 2 AS b\\G;\r\n;", 0, "a\n1\nb = 2\n", ""),
+        ("SELECT ' \\G\n' AS a \\G -- b", 0, "a =  \\G\\n\n", ""),
+        ("SELECT 1 AS a; -- it's\n.tables\n-- done;", 0, "a\n1\nname\nmessages\n", ""),
+        (" -- ;\n;", 2, "", "no query: give QUERY"),
+        ("/* ;\n.tables", 2, "", "unterminated"),
     ],
 )
 @pytest.mark.parametrize("is_piped", [True, False])
@@ -352,12 +363,12 @@ def test_the_prompt_ends_at_a_word_even_inside_of_a_query(before, word):
 )
 def test_the_prompt_explains_itself(word, shown, capsys):
     asked = []
-    typed = iter([word, "SELECT 1;", "exit"])
+    typed = iter([word, "SELECT 1;", ";", "-- a", word, "SELECT ';", word, "'; -- a", "exit"])
 
     sqlprompt.prompt(lambda text, _: asked.append(text), read=lambda _: next(typed))
 
-    assert asked == ["SELECT 1;"]
-    assert shown in capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2]
+    assert asked == ["SELECT 1;", f"SELECT ';\n{word}\n'; -- a"]
+    assert capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2].count(shown) == 2
 
 
 def test_the_end_of_the_process_prints_nothing_more(made):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -39,7 +40,6 @@ __all__ = ["sql"]
 
 _MEMORY_MIN = 64 << 20
 _INPUT_MAX = 1 << 20  # characters
-_NO_QUERY = "no query: give QUERY, or queries on standard input"
 _EXAMPLES = """\b
 Examples:
   reput sql STORE "SELECT topic, count(*) FROM messages GROUP BY topic"
@@ -113,14 +113,14 @@ def sql(
             prompt(lambda text, form: warn_of_damage(_print_answers(database, text, form)), form)
             return
         text = _read_input() if query is None else query
-        if not text.strip():
-            raise click.UsageError(_NO_QUERY)
         parts = parts_of(text, form)
         damage_count = sum(_print_answers(database, each, its_form) for each, its_form in parts)
     end_with_damage(damage_count)
 
 
 def _read_input() -> str:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(newline="")  # a literal keeps its ends of lines
     text = sys.stdin.read(_INPUT_MAX + 1)
     if len(text) > _INPUT_MAX:
         raise click.UsageError(f"queries of more than {_INPUT_MAX} characters on standard input")
@@ -197,10 +197,7 @@ def _print_answers(database: Database, text: str, form: str | None) -> int:
 
     damage_count = 0
     try:
-        queries = database.statements(text)
-        if not queries:
-            raise click.UsageError(_NO_QUERY)
-        for query in queries:
+        for query in database.statements(text):
             answer = database.ask(query)
             print_rows(answer.names, answer.rows, form)
             damage_count += answer.source.damage_count

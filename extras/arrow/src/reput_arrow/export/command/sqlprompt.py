@@ -6,10 +6,12 @@ Lines that begin with a dot are commands, as in DuckDB's own shell.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator
 
 import click
 
+from reput_arrow.export.command.sqllines import Lines
 from reput_tools.cli.kit import FORMS, Failure
 
 __all__ = ["parts_of", "prompt"]
@@ -17,6 +19,7 @@ __all__ = ["parts_of", "prompt"]
 _ENDS = frozenset({"exit", "quit", "\\q", ".quit", ".exit"})
 _ASKS_FOR_HELP = frozenset({"help", "?", "\\?", "\\h", ".help"})
 _QUERIES = {".tables": "SHOW TABLES", ".schema": "DESCRIBE messages"}
+_NO_QUERY = "no query: give QUERY, or queries on standard input"
 _HELP = """\
 A query ends with a semicolon, and may have several lines. For example:
   SELECT topic, count(*) FROM messages GROUP BY topic;
@@ -46,7 +49,7 @@ def prompt(
         "End each query with a semicolon. Type help for examples, and exit or Ctrl-D to end.",
         err=True,
     )
-    lines: list[str] = []
+    lines = Lines()
     while True:
         try:
             line = read("... " if lines else "sql> ")
@@ -72,52 +75,51 @@ def prompt(
             if query is not None:
                 _answer(answer, query, form)
             continue
-        lines.append(line)
-        text = "\n".join(lines).rstrip()
-        if not text:
-            lines.clear()
-        elif text.endswith((";", "\\G")):
-            lines.clear()
-            is_in_lines = text.endswith("\\G")
-            _answer(answer, text.removesuffix("\\G"), "line" if is_in_lines else form)
+        for text, is_in_lines in lines.add(f"{line}\n"):
+            _answer(answer, text, "line" if is_in_lines else form)
+        if not lines:
+            for text in lines.take():
+                _answer(answer, text.removesuffix("\n"), form)
 
 
 def parts_of(text: str, form: str | None) -> Iterator[tuple[str, str | None]]:
     """Yield the queries of a text, with the form of their answers; carry out commands between them.
 
-    A command is a line of its own, before all queries or after a semicolon.
+    A command is a line of its own, before all queries or after a semicolon. Only comments may
+    stand between. The queries between two commands are one part, as the text has them.
 
     Args:
         text: what a pipe or the command line holds. The last query needs no semicolon.
         form: of the answers, until a command sets another.
 
     Raises:
-        click.UsageError: an unknown command.
+        click.UsageError: an unknown command, or neither a query nor a command.
     """
-    lines: list[str] = []
-    for line in text.splitlines():
-        before = "\n".join(lines).rstrip()
-        word = _word(line)
-        if not before or before.endswith(";"):
+    lines = Lines()
+    is_empty = True
+    for line in io.StringIO(text):  # ended by \n alone: a literal may have other ends of lines
+        word = "" if lines else _word(line)
+        if word in _ENDS or word in _ASKS_FOR_HELP or word.startswith((".", "\\")):
+            is_empty = False
+            for each in lines.take():
+                yield each, form
             if word in _ENDS:
-                break
+                return
             if word in _ASKS_FOR_HELP:
                 click.echo(_HELP, err=True)
                 continue
-            if word.startswith((".", "\\")):
-                if before:
-                    yield before, form
-                lines.clear()
-                query, form = _command(word.split(), form)
-                if query is not None:
-                    yield query, form
-                continue
-        lines.append(line)
-        if word.endswith("\\g"):
-            yield "\n".join(lines).rstrip()[:-2], "line"
-            lines.clear()
-    if any(map(str.strip, lines)):
-        yield "\n".join(lines), form
+            query, form = _command(word.split(), form)
+            if query is not None:
+                yield query, form
+            continue
+        for each, is_in_lines in lines.add(line):
+            is_empty = False
+            yield each, "line" if is_in_lines else form
+    for each in lines.take():
+        is_empty = False
+        yield each, form
+    if is_empty:
+        raise click.UsageError(_NO_QUERY)
 
 
 def _word(line: str) -> str:
