@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any, ClassVar
@@ -449,6 +451,47 @@ def test_a_bad_plugin_fails_what_it_does_wrong_and_nothing_else(
 
     assert failed >= must_fail
     assert may_fail is None or failed <= must_fail | may_fail
+
+
+RAISING = """
+import reput
+from ledgerplugin import HurriedContract, LedgerPlugin
+
+
+class Raising(LedgerPlugin):
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        raise ValueError("as always")
+
+
+class TestContract(HurriedContract):
+    plugin_type = Raising
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "counts"),
+    [("come_again", "1 error"), ("any_message_is_taken or come_again", "1 failed, 1 skipped")],
+)
+def test_what_a_plugin_always_raises_is_shown_once_whatever_tests_are_chosen(
+    chosen, counts, tmp_path
+):
+    (tmp_path / "test_raising.py").write_text(RAISING)
+    support = str(Path(__file__).parents[1] / "support")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen]
+    done = subprocess.run(
+        [*command, f"--rootdir={tmp_path}", "test_raising.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": support},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stdout
+    assert "ValueError: as always" in done.stdout
+    assert counts in done.stdout.splitlines()[-1]
 
 
 def test_the_contract_is_told_which_damage_the_format_cannot_show(tmp_path):
