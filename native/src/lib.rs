@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 19;
+const INTERFACE: u32 = 20;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -41,6 +41,7 @@ mod _kernels {
         derive::topics::topic_table,
         derive::units::units_by_queue,
         derive::window::cut_window,
+        flush::requests::FlushRequests,
         flush::turns::FlushLeader,
         put::appender::Appender,
         put::chunk::append_rows,

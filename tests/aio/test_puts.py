@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import threading
@@ -423,6 +424,36 @@ def test_what_is_on_disk_is_not_late_where_the_loop_stood_still(tmp_path, disk, 
             flushes._leave()
 
     assert run(main, tmp_path / "store", disk) is True
+
+
+def test_a_flush_is_reported_where_its_thread_ended_while_the_loop_stood_still(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("reput_aio.flushwaiters._IDLE_SECONDS", 0.01)
+
+    async def main():
+        async with reput.aio.open(tmp_path / "store", plugins=[], config=SYNC) as store:
+            put = asyncio.ensure_future(store.put(Message("orders", b"1")))
+            while not (found := flush_threads()):
+                await asyncio.sleep(0)
+            found[0].join(30)
+            return (await asyncio.wait_for(put, 30)).durability
+
+    before = count_counters()
+    assert asyncio.run(main()) is Durability.DURABLE
+    assert count_counters() == before
+
+
+def count_counters():
+    found = 0
+    for each in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # it is closed by now
+            found += "eventfd" in os.readlink(f"/proc/self/fd/{each}")
+    return found
+
+
+def flush_threads():
+    return [each for each in threading.enumerate() if each.name == "reput-aio-flush"]
 
 
 def test_whatever_waiting_for_the_disk_raises_ends_the_waits(tmp_path, disk, monkeypatch):

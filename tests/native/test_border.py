@@ -53,6 +53,9 @@ CANNOT_PANIC = {
     "FlushLeader.reached",
     "FlushLeader.use_calls",
     "FlushLeader.use_file",
+    "FlushRequests.ask",
+    "FlushRequests.is_asked",
+    "FlushRequests.new",
     "TopicTable.names",
     "topic_table",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import reput
 from reput.errors import ServiceNotAvailableError
 from reput.files import Disk
-from reput_native import FlushLeader
+from reput_native import FlushLeader, FlushRequests
 
 SIZE = 1 << 16
 
@@ -115,6 +116,63 @@ def test_an_error_of_the_system_is_told_and_not_tried_again():
     assert not turns.wait(7, None, flush)
     assert told == ["Invalid argument"]
     assert not turns.wait(8, None, never)
+
+
+@pytest.fixture
+def counter():
+    counter = os.eventfd(0, os.EFD_NONBLOCK)
+    yield counter
+    os.close(counter)
+
+
+def test_requests_are_served_without_python_and_each_flush_is_counted(descriptor, counter):
+    turns, served = FlushLeader(0), []
+    turns.use_file(descriptor, 0, SIZE)
+    requests = FlushRequests(turns, never)
+    thread = threading.Thread(target=lambda: served.append(requests.serve(counter, 60)))
+    thread.start()
+
+    for offset in (5, 9):
+        requests.ask(offset)
+        select.select([counter], [], [], 60)
+        assert os.eventfd_read(counter) == 1
+        assert turns.flushed_offset == offset
+        assert not requests.is_asked
+    requests.ask(SIZE + 1)  # in the next file
+    thread.join(60)
+
+    assert served == [SIZE + 1]
+    assert turns.flushed_offset == 9
+
+
+def test_without_a_counter_the_caller_flushes(descriptor):
+    turns = FlushLeader(0)
+    turns.use_file(descriptor, 0, SIZE)
+    requests = FlushRequests(turns, never)
+    requests.ask(7)
+
+    assert requests.serve(-1, 60) == 7
+    assert turns.flushed_offset == 0
+    assert requests.serve(-1, 0.0) is None
+
+
+def test_an_error_of_a_requested_flush_is_kept(counter):
+    read, write = os.pipe()
+    turns, told = FlushLeader(0), []
+    turns.use_file(write, 0, SIZE)
+    os.close(read)
+    os.close(write)
+
+    def flush(error):
+        told.append(os.strerror(error))
+        turns.fail()
+
+    requests = FlushRequests(turns, flush)
+    requests.ask(7)
+
+    assert requests.serve(counter, 60) == 7
+    assert told == ["Invalid argument"]
+    assert not turns.wait(7, None, never)
 
 
 def test_a_store_flushes_here_and_a_disk_that_watches_is_called(tmp_path):

@@ -9,12 +9,14 @@ import reput_native
 from reput.engine import REFERENCES
 from reput.log.writer.appender import Appender
 from reput.log.writer.flushleader import FlushLeader
+from reput.log.writer.flushrequests import FlushRequests
 from reput.record import Encoder, MessageView, checksum, layout
 from reput_server.grpc.transport.http2 import Http2Connection
 
 LENT = {
     Appender: set(),
     FlushLeader: set(),
+    FlushRequests: set(),
     Http2Connection: set(),
     MessageView: {
         "__eq__",

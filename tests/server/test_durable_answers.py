@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import types
 
 import pytest
 
@@ -284,7 +285,10 @@ def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk(monkeypatc
 
     async def work():
         loop, peer = asyncio.get_running_loop(), Peer()
-        answers = made(loop, FlushWaiters(None, loop))
+        log = types.SimpleNamespace(
+            flusher=types.SimpleNamespace(requests=lambda: None, request=None)
+        )
+        answers = made(loop, FlushWaiters(log, loop))
         frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
         answers.keep([Kept(peer, 1, 10, frame)], 0.0)
         await settle()

@@ -7,7 +7,8 @@ import threading
 import pytest
 from sendlanes import USUAL
 
-from reput.engine import ENGINE
+from reput.engine import ENGINE, REFERENCES
+from reput.log import FlushRequests
 from reput_aio import FlushWaiters
 from reput_client.remoting import Command, RequestCode, encode_frame
 
@@ -58,6 +59,16 @@ class Disk:
         self._log = served.store.log
         self.durable = served.server.broker.durable
         self.durable.flushes = FlushWaiters(self, self.durable.loop)
+
+    @property
+    def flusher(self):
+        return self
+
+    def requests(self):
+        return REFERENCES.get(FlushRequests, FlushRequests)(None, None)
+
+    def request(self, requests, end_offset):
+        requests.ask(end_offset)
 
     @property
     def flushed_offset(self):

@@ -1,3 +1,4 @@
 //! Threads wait for the disk.
 
+pub mod requests;
 pub mod turns;

@@ -34,7 +34,7 @@ use crate::shared::border::guarded;
 /// The longest sleep of the main thread, which is to hear signals.
 const HEARS_SIGNALS: Duration = Duration::from_millis(50);
 /// The longest sleep of any other thread; then it checks again.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// A flush waits for other threads this part of the flush before it,
 const GATHER_PART: u32 = 2;
 /// and no longer than this,
@@ -103,7 +103,7 @@ struct Sleeper {
 }
 
 /// Why a thread does not sleep, or sleeps no longer.
-enum Awake<'a> {
+pub(super) enum Awake<'a> {
     OnDisk,
     Failed,
     /// Its turn to flush, or after a flush that failed here, with the system's error.
@@ -224,7 +224,7 @@ impl FlushLeader {
     }
 
     /// Wait, and flush here where that can be; needs no interpreter lock.
-    fn flush_or_sleep(
+    pub(super) fn flush_or_sleep(
         &self,
         physical_offset: i64,
         deadline: Option<Instant>,
@@ -411,7 +411,7 @@ impl Waiting {
 }
 
 /// A turn to flush, until it is dropped; then it is another thread's turn.
-struct Turn<'a>(&'a FlushLeader);
+pub(super) struct Turn<'a>(&'a FlushLeader);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {

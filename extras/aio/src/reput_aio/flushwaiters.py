@@ -1,8 +1,10 @@
 """`FlushWaiters`: coroutines of one event loop that wait until messages are on disk.
 
-One thread waits for the disk, for all of them. After each flush it makes one call into the loop,
-which ends all waits that the flush covers. Messages that are put while the disk works go with the
-next flush. The thread ends once nothing was waited for during a second.
+One thread flushes for all of them. After each flush the loop ends all waits that the flush covers.
+Messages that are put while the disk works go with the next flush. The thread ends once nothing was
+waited for during a second.
+
+The compiled kernels flush, and report flushes, without the interpreter lock.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import copy
 import functools
 import math
 import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from reput import Durability
-from reput.errors import FlushDiskTimeoutError, ReputError
-from reput.signalsafe import SafeEvent, start_thread
+from reput.errors import FlushDiskTimeoutError, OffsetOutOfRangeError, ReputError
+from reput.signalsafe import start_thread
 
 if TYPE_CHECKING:
     from reput import BatchReceipt, Receipt
-    from reput.log import FlushProgress
+    from reput.log import FlushProgress, FlushRequests
 
 __all__ = ["FlushWaiters", "durability", "fresh_error"]
 
@@ -58,12 +61,15 @@ class FlushWaiters:
         """For each wait the physical offset that it waits for, and its time limit."""
         self._is_asked = False
         """Whether a flush is going to be asked for, or is under way."""
+        self._asked_at = 0.0
+        """When the last flush was asked for, s."""
+        self._target = 0
+        """The greatest offset that was waited for."""
+        self._requests: FlushRequests | None = None
+        """Those that the thread serves; None if no thread runs."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         """When the timer ends."""
-        self._target = 0
-        self._asked = SafeEvent()
-        self._has_thread = False
 
     @classmethod
     def of(cls, progress: FlushProgress, loop: asyncio.AbstractEventLoop) -> FlushWaiters:
@@ -91,6 +97,8 @@ class FlushWaiters:
         """Return a future that ends as `wait` does; with False at a time by `time.monotonic`."""
         future: asyncio.Future[bool] = self._new_future()
         self._waiting[future] = end_offset, limit
+        if end_offset > self._target:
+            self._target = end_offset
         if not self._is_asked:
             self._is_asked = True
             # What else is put in this turn of the loop goes along.
@@ -111,26 +119,68 @@ class FlushWaiters:
     # ------------------------------------------------------------------ on the loop
 
     def _ask(self) -> None:
-        """Have the thread wait for everything that is waited for now."""
+        """Have the thread flush everything that is waited for now."""
         if not self._waiting:
             self._is_asked = False
             return
-        self._target = max(offset for offset, _ in self._waiting.values())
-        with _lock:
-            self._asked.set()
-            if self._has_thread:
-                return
-            self._has_thread = True
-            _all.setdefault((self._progress, self._loop), self)
+        self._asked_at = time.perf_counter()
         try:
-            start_thread(threading.Thread(target=self._run, name="reput-aio-flush", daemon=True))
+            with _lock:
+                self._progress.flusher.request(self._require_thread(), self._target)
+        except OffsetOutOfRangeError as error:
+            self._target = 0
+            self._ended(self._progress.flushed_offset, error)
         except RuntimeError as error:
             # The messages stay, and the flush of the store comes to them.
-            with _lock:
-                self._leave()
-            self._asked.clear()
             text = f"stored, but not known to be on disk: no thread can be started: {error}"
             self._ended(0, FlushDiskTimeoutError("end_offset", self._target, None, text))
+
+    def _require_thread(self) -> FlushRequests:
+        """Start the thread, unless it runs; return its requests."""
+        if self._requests is None:
+            requests, counter = self._progress.flusher.requests(), self._new_counter()
+            thread = threading.Thread(
+                target=self._run, args=(requests, counter), name="reput-aio-flush", daemon=True
+            )
+            try:
+                start_thread(thread)
+            except RuntimeError:
+                if counter >= 0:
+                    self._close_counter(counter)
+                raise
+            self._requests = requests
+            _all.setdefault((self._progress, self._loop), self)
+        return self._requests
+
+    def _new_counter(self) -> int:
+        """Return the descriptor of a counter that the loop watches; -1 if there can be none."""
+        if sys.platform != "linux":
+            return -1
+        try:
+            counter = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except OSError:  # too many are open
+            return -1
+        try:
+            self._loop.add_reader(counter, self._counted, counter)
+        except NotImplementedError:
+            os.close(counter)
+            return -1
+        return counter
+
+    def _close_counter(self, counter: int) -> None:
+        """Forget a counter whose thread has ended."""
+        self._counted(counter)  # if the loop stood still since the last flush
+        self._loop.remove_reader(counter)
+        os.close(counter)
+
+    def _counted(self, counter: int) -> None:
+        """End the waits that a flush without the interpreter lock has covered."""
+        try:
+            os.eventfd_read(counter)
+        except BlockingIOError:
+            return
+        self._progress.flusher.end_request(time.perf_counter() - self._asked_at)
+        self._ended(self._progress.flushed_offset, None)
 
     def _ended(self, flushed_offset: int, error: Exception | None) -> None:
         """End the waits that a flush has covered; all of them if it has failed."""
@@ -164,13 +214,17 @@ class FlushWaiters:
 
     # ------------------------------------------------------------------ on the thread
 
-    def _run(self) -> None:
-        progress, asked = self._progress, self._asked
-        while asked.wait(_IDLE_SECONDS) or not self._retires():
-            asked.clear()
+    def _run(self, requests: FlushRequests, counter: int) -> None:
+        progress = self._progress
+        is_served = True
+        while is_served:
             error: Exception | None = None
             try:
-                progress.wait_flushed(self._target, None)
+                asked_offset = requests.serve(counter, _IDLE_SECONDS)
+                if asked_offset is None:
+                    is_served = not self._retires(requests)
+                    continue
+                progress.wait_flushed(asked_offset, None)
             except BaseException as raised:  # each wait ends with it, whatever it is
                 error = raised if isinstance(raised, Exception) else _unexpected(raised)
             try:
@@ -182,17 +236,22 @@ class FlushWaiters:
             except RuntimeError:  # the loop is closed, and all of its coroutines with it
                 with _lock:
                     self._leave()
-                return
+                is_served = False
+        if counter >= 0:
+            try:
+                self._loop.call_soon_threadsafe(self._close_counter, counter)
+            except RuntimeError:
+                os.close(counter)
 
-    def _retires(self) -> bool:
+    def _retires(self, requests: FlushRequests) -> bool:
         with _lock:
-            if self._asked.is_set():
+            if requests.is_asked:
                 return False
             self._leave()
             return True
 
     def _leave(self) -> None:
-        self._has_thread = False
+        self._requests = None
         key = self._progress, self._loop
         if _all.get(key) is self:
             del _all[key]

@@ -28,6 +28,7 @@ from reput.errors import (
 )
 from reput.files.system.parallelflush import heart
 from reput.log.writer.flushleader import FlushLeader
+from reput.log.writer.flushrequests import FlushRequests
 from reput.signalsafe import PeriodicThread
 
 if TYPE_CHECKING:
@@ -119,6 +120,21 @@ class GroupCommit:
         else:
             self._turns.use_calls()
 
+    def requests(self) -> FlushRequests:
+        """See `RequestedFlusher.requests`."""
+        return FlushRequests(self._turns, self._flush_now)
+
+    def request(self, requests: FlushRequests, physical_offset: int) -> None:
+        """See `RequestedFlusher.request`."""
+        if physical_offset > (end := self._appender.end_offset):
+            raise self._beyond_end(physical_offset, end)
+        requests.ask(physical_offset)
+
+    def end_request(self, seconds: float) -> None:
+        """See `RequestedFlusher.end_request`."""
+        self.wait(self.flushed_offset, 0)
+        self.waits.add(seconds)
+
     def flush(self) -> None:
         """Bring everything appended so far to disk.
 
@@ -143,9 +159,7 @@ class GroupCommit:
             # A flush counts all below the offset: messages put there later would count as on disk.
             end = self._appender.end_offset
             if physical_offset > end:
-                reason = "nothing is written there that could be flushed"
-                low = self._log.files.min_offset
-                raise OffsetOutOfRangeError(physical_offset, low, end, reason)
+                raise self._beyond_end(physical_offset, end)
             started = time.perf_counter()
         try:
             is_flushed = turns.wait(physical_offset, timeout, self._flush_now)
@@ -162,6 +176,10 @@ class GroupCommit:
         if not is_flushed and self.failure is not None:
             raise self._refusal()
         return is_flushed
+
+    def _beyond_end(self, physical_offset: int, end: int) -> OffsetOutOfRangeError:
+        reason = "nothing is written there that could be flushed"
+        return OffsetOutOfRangeError(physical_offset, self._log.files.min_offset, end, reason)
 
     def _flush_now(self, error: int = 0) -> None:
         """Flush for all threads that wait; called on the thread whose turn it is.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.errors import PutError
+    from reput.log.writer.flushrequests import RequestedFlusher
 
 __all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
 
@@ -25,6 +26,11 @@ class FlushProgress(Protocol):
     """What receipts need of the commit log."""
 
     store_host: bytes
+
+    @property
+    def flusher(self) -> RequestedFlusher:
+        """Flushes that an event loop asks for."""
+        ...
 
     @property
     def flushed_offset(self) -> int:
