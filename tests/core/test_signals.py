@@ -151,6 +151,7 @@ def places(operation):
     return itertools.count(1, 1 if SOAK else steps.get(operation, 7))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("flush", ["async", "sync"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_ctrl_c_anywhere_leaves_the_log_whole_and_every_lock_free(
@@ -184,6 +185,7 @@ def test_ctrl_c_anywhere_leaves_the_log_whole_and_every_lock_free(
         assert records_of(again) == records
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("threads", "leaves"),
     [(True, True), (True, False), (False, True)],

@@ -71,6 +71,7 @@ def records_of(root):
         return [batch.record(row) for batch in store.log.scan() for row in range(len(batch))]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", STORES)
 def test_a_plain_store_answers_what_the_broker_answered(case, tmp_path):
     if "rocksdb" in case:

@@ -21,6 +21,7 @@ EXAMPLES = int(os.environ.get("REPUT_FUZZ_EXAMPLES", "60"))
 SAME_SIZE = {"store"}  # files of a store have the size that they have
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", sorted(decodertargets.TARGETS))
 def test_any_bytes_are_decoded_rightly_or_refused_with_a_typed_error(name, caplog):
     function, seeds = decodertargets.TARGETS[name]

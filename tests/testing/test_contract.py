@@ -405,6 +405,7 @@ CUT_SOMEWHERE = {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("plugin_type", "must_fail", "may_fail"),
     [

@@ -270,7 +270,8 @@ def test_values_that_mean_nothing_are_refused_before_the_question(root, action, 
 
 
 def test_the_largest_form_is_taken_and_a_larger_one_refused(root):
-    values = {each.name: "\U00010000" * each.most for each in ACTIONS["send"].fields}
+    texts = [each for each in ACTIONS["send"].fields if each.name not in ("topic", "queue")]
+    values = {each.name: "\U00010000" * each.most for each in texts}
     values |= {"topic": "orders", "queue": "2", "properties": f"a={'中' * 4_094}"}
     with pages(root, can_write=True) as client:
         answer = asked(client, "send", **values)

@@ -79,6 +79,7 @@ def assert_harmless(answer, shell):
     assert answer.headers["content-security-policy"] == CONTENT_POLICY
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("number", range(200))
 def test_hostile_names_properties_and_bodies_do_nothing(attacked, number):
     client, offsets, shell = attacked

@@ -51,6 +51,7 @@ def path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", ["demo", "basic", "v6", "batch", "transaction", "slow"])
 def test_of_stores_that_java_wrote_too(case, golden_store):
     root = golden_store(case)

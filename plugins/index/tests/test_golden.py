@@ -37,6 +37,7 @@ def differing(store, rows):
     return found
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", ["r", "w"])
 @pytest.mark.parametrize("case", [*CLEAN, "trimmed"])
 def test_every_query_is_answered_as_java_answers_it(case, mode, golden_store, golden_rows):
@@ -49,6 +50,7 @@ def test_every_query_is_answered_as_java_answers_it(case, mode, golden_store, go
         assert differing(store, rows) == []
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("case", "window_size"),
     # With small windows the large store takes long, and shows what the small ones show.
@@ -107,6 +109,7 @@ def test_after_a_crash_the_index_is_what_the_log_says(case, golden_store, golden
     assert files_of(mended) == files_of(rebuilt)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", ["basic", "slow", "v6", "transaction", "delay"])
 def test_exact_answers_are_those_of_java_without_the_collisions(case, golden_store, golden_rows):
     """Rows of all times with room for all: ours are the ones whose key is the one asked for."""

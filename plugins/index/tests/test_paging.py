@@ -68,6 +68,7 @@ def stored(tmp_path_factory):
         yield driver
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("oldest_first", [False, True])
 @pytest.mark.parametrize("chain_max", [1, 50, 1 << 16])
 @pytest.mark.parametrize("limit", [1, 7, 1_000])

@@ -57,6 +57,7 @@ def path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", ["demo", "basic", "slow", "v6", "batch", "transaction", "delay"])
 def test_of_stores_that_java_wrote_too(case, golden_store):
     """Nothing but its files says how large their parts are; Java names them by its clock."""
