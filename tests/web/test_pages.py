@@ -61,7 +61,7 @@ def test_every_page_of_a_recorded_store_can_be_read(golden_store, case):
 
 def test_the_whole_log_is_the_same_in_both_directions_and_pages_of_any_size(golden_store, tmp_path):
     small = story_store(tmp_path / "small")
-    for root, counts in ((golden_store("basic"), (97, 500)), (small, (1, 7))):
+    for root, counts in ((golden_store("basic"), (97, 500)), (small, (1,))):
         with reput.open(root, mode="r", plugins=[]) as store:
             expected = [int(each) for batch in store.scan() for each in batch.physical_offset]
 
