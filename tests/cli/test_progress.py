@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
+from brokerdirectories import unpacked
 
+from reput_tools.cli.kit import open_to_read
 from reput_tools.cli.kit.progressbar import PATIENCE_S, ProgressBar
 
 
@@ -93,3 +96,22 @@ def test_a_bar_is_hidden_before_results_and_comes_back(monkeypatch: pytest.Monke
         progress.update(2000)
 
     assert "2000/4000" in screen.getvalue()[hidden:]
+
+
+def test_a_bar_shows_how_far_queues_are_found_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, seen = unpacked("rocketmq-5.5.0/rocksdb-queues", tmp_path), []
+
+    def update(bar: ProgressBar, done: int, total: int | None = None) -> None:
+        seen.append((bar._label, done, total))
+
+    monkeypatch.setattr(ProgressBar, "update", update)
+    with open_to_read(str(root)) as store:
+        assert not [label for label, _, _ in seen if "queues" in label]
+        assert len(store.queues()) == 14
+        end = store.log.max_physical_offset
+    shown = [each for each in seen if "queues" in each[0]]
+
+    assert shown[0][1:] == (0, end)
+    assert shown[-1][1:] == (end, end)

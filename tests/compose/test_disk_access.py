@@ -64,6 +64,10 @@ ALLOWED = {
         "core/src/reput/errors.py",
         "os.path.isdir",
     ): "whether a path that is not a store is a directory",
+    (
+        "plugins/consumequeue/src/reput_consumequeue/derived/unitspace.py",
+        "tempfile.TemporaryFile",
+    ): "room of a reader, which writes nothing into a store's directory",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
         "core/src/reput/store/directory/storelock.py",

@@ -65,9 +65,8 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
     assert not (tmp_path / "repaired").exists()
 
 
-@pytest.mark.parametrize("kind", ["batch-queues", "rocksdb-queues"])
-def test_info_does_not_advise_to_open_for_writing(kind, tmp_path):
-    root = unpacked(RECORDED[kind], tmp_path)
+def test_info_does_not_advise_to_open_for_writing(tmp_path):
+    root = unpacked(RECORDED["batch-queues"], tmp_path)
 
     outcome = reput("info", str(root), "--json")
 
@@ -75,6 +74,22 @@ def test_info_does_not_advise_to_open_for_writing(kind, tmp_path):
     assert "opening for writing is refused" in outcome.err
     assert "fills them" not in outcome.err
     assert len(json.loads(outcome.out)["problems"]) >= 1
+
+
+def test_queues_in_rocksdb_are_read_by_commands(tmp_path):
+    root = unpacked(RECORDED["rocksdb-queues"], tmp_path)
+    before = snapshot(root)
+
+    info = json.loads(reput("info", str(root), "--json").out)
+    report = json.loads(reput("report", str(root), "--json").out)
+    lines = reput("cat", str(root), "payments", "--queue", "1", "--from", "69").out.splitlines()
+
+    queues = {each["topic"]: len(each["queues"]) for each in info["topics"]}
+    assert (queues["orders"], queues["payments"], info["problems"]) == (4, 2, [])
+    assert report["message_count"] == 506
+    assert ["payments/1@69" in lines[0], "payments/1@70" in lines[1]] == [True, True]
+    assert len(lines) == 2
+    assert snapshot(root) == before
 
 
 @pytest.mark.parametrize("case", MARKED)

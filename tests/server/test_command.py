@@ -278,8 +278,11 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
     assert b"meanwhile" in later.body
 
 
-def test_a_log_of_dledger_is_served_for_reading(tmp_path):
-    root = unpacked("dledger/5.3.3", tmp_path)
+@pytest.mark.parametrize("case", ["dledger/5.3.3", "rocketmq-5.5.0/rocksdb-queues"])
+def test_a_directory_that_is_not_written_is_served_for_reading(case, tmp_path):
+    if "rocksdb" in case:
+        pytest.importorskip("rocksdict")  # for topics and groups
+    root = unpacked(case, tmp_path)
     before = snapshot(root)
 
     with serving(root, *ANYWHERE, "--read-only") as process:

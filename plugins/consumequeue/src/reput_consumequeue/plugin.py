@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +15,7 @@ from reput.files import OWN_DIRECTORY, FilePool, is_system_name
 from reput.plugin import QueueInfo, ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.config import ConsumeQueueConfig
+from reput_consumequeue.derived.derivedqueues import DerivedQueues, has_other_queues
 from reput_consumequeue.extend.extendfiles import ExtendSource
 from reput_consumequeue.extend.layout import EXTEND_FILE_SIZE
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
@@ -29,7 +30,7 @@ from reput_consumequeue.queue.queueextend import (
 from reput_consumequeue.queue.queueledger import QueueLedger
 from reput_consumequeue.queue.queuenames import check_name
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
-from reput_consumequeue.queuefiles import unit_files
+from reput_consumequeue.queuefiles import first_size, unit_files
 from reput_consumequeue.reader.queueread import read
 from reput_consumequeue.reader.readahead import FilterReadAhead
 from reput_consumequeue.reader.tailingreader import TailingReader
@@ -42,9 +43,8 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch
     from reput_consumequeue.offline.shards import QueueBuilder
+    from reput_consumequeue.queuefiles import Listed
     from reput_tools.offline import Compared, Comparison, Difference, RecordHints
-
-    _Listed = tuple[str, int, Sequence[tuple[int, int]]]
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Number of messages not listed, by topic; such a topic cannot be the name of a directory."""
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
+    derived: DerivedQueues | None = attrs.field(init=False, default=None)
+    """The queues of a read-only store whose own queues this plugin does not read."""
     _follower: TailingReader = attrs.field(init=False)
     """Finds out, in a read-only store, what the writer changed."""
     _noted: QueueLedger = attrs.field(init=False)
@@ -102,21 +104,24 @@ class ConsumeQueuePlugin(reput.Plugin):
         self._noted = QueueLedger(context)
         if context.writable:
             context.disk.hold(context.directory(DIRECTORY))
+        elif has_other_queues(context):
+            self.derived = DerivedQueues(context, self.files, self._is_good, self._refuse)
+            return
         found = list(self._on_disk())
         self._take_size(found)
         for topic, queue_id, files in found:
             self._queue(topic, queue_id).files.load(files)
 
-    def _take_size(self, found: Sequence[_Listed]) -> None:
+    def _take_size(self, found: Sequence[Listed]) -> None:
         """Set the file size to that of the files found, or of the store they are built for."""
         context = self.context
         root = context.root
         least = self.config.units_per_file * UNIT_SIZE if context.grows else 0
-        sized = _first_size(found, least)
+        sized = first_size(found, least)
         self._is_sized = sized is not None
         if sized is None and context.sizes_from:
             root = context.sizes_from
-            sized = _first_size(self._on_disk(root), least)
+            sized = first_size(self._on_disk(root), least)
         if sized is not None:
             # The files of an existing store determine the size.
             topic, queue_id, size = sized
@@ -132,7 +137,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self.files.units_per_file,
                 )
 
-    def _on_disk(self, root: str = "") -> Iterator[_Listed]:
+    def _on_disk(self, root: str = "") -> Iterator[Listed]:
         """Yield topic, queue id and `unit_files` of every queue directory."""
         disk = self.context.disk
         for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
@@ -163,6 +168,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         Units above ``progress`` are also cut, as their messages are dispatched again: after a crash
         these units may be torn, and if an older log was put back they belong to another log.
         """
+        if self.derived is not None:
+            return max_physical_offset
         if self._writes_extend:
             clear_orphans(self.queues, self.context, self.files)
         end = max_physical_offset
@@ -349,7 +356,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     ) -> ReadResult | ReadColumns:
         """See `reput.plugin.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
-        if queue is None and self.context.writable:
+        if queue is None and (self.context.writable or self.derived is not None):
             # The answer of RocketMQ, where the question itself creates an empty queue.
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if queue is None:
@@ -367,6 +374,8 @@ class ConsumeQueuePlugin(reput.Plugin):
             self._refresh(queue)
         if queue.min_offset < queue.max_offset:
             correct_min_offset(queue, self.context.log.min_physical_offset)
+        if self.derived is not None:
+            return read(queue, *asked)
         return self._follower.read(queue, queue_offset, partial(read, queue, *asked))
 
     @reput.hookimpl
@@ -379,12 +388,14 @@ class ConsumeQueuePlugin(reput.Plugin):
             return 0
         if not self.context.writable:
             self._refresh(queue)
-        times = self._noted.times.known()
+        times = (self._noted if self.derived is None else self.derived).times.known()
         return offset_by_time(queue, self.context.log, timestamp, boundary, times)
 
     @reput.hookimpl
     def reput_queues(self) -> list[QueueInfo]:
         """Return every queue with its extent."""
+        if self.derived is not None:
+            return [self._info(queue) for queue in self.derived.all()]
         if not self.context.writable:
             for topic, queue_id, _ in list(self._on_disk()):
                 self._refresh(self._followed(topic, queue_id))
@@ -408,6 +419,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         check_name(topic)
         if self.context.writable or not 0 <= queue_id <= _QUEUE_ID_MAX:
             return None
+        if self.derived is not None:
+            return self.derived.find(topic, queue_id)
         if not self.context.disk.exists(self.context.directory(DIRECTORY, topic, str(queue_id))):
             return None
         queue = self._followed(topic, queue_id)
@@ -421,6 +434,9 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
+        if self.derived is not None:
+            self.derived.follow()
+            return
         if not self._is_sized:
             # There were no files at opening, perhaps because a rebuild was replacing them.
             with self._follower.lock:
@@ -443,8 +459,9 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
         """Return queues, files and refused topics."""
+        queues = self.queues if self.derived is None else self.derived.queues
         return {
-            "queue_count": len(self.queues),
+            "queue_count": len(queues),
             "file_count": sum(len(queue.files.bases) for queue in list(self.queues.values())),
             "units_per_file": self.files.units_per_file,
             "refused_topics": dict(self.refused_topics),
@@ -459,26 +476,8 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self._noted.keep_all(self.queues)
             finally:
                 self.files.pool.close()
-
-
-def _first_size(found: Iterable[_Listed], least: int) -> tuple[str, int, int] | None:
-    """Return topic, queue id and size of the first file that has bytes; None without one.
-
-    Args:
-        found: the files of each queue.
-        least: bytes of a full file, as far as the options say, if files grow; else 0. Then the size
-            is that of files which other files follow, and no smaller than the largest.
-    """
-    first = None
-    for topic, queue_id, files in found:
-        if least and len(files) > 1:
-            return topic, queue_id, files[1][0] - files[0][0]
-        for _, size in files:
-            if size and not least:
-                return topic, queue_id, size
-            if size and (first is None or size > first[2]):
-                first = topic, queue_id, max(size - size % UNIT_SIZE, least)
-    return first
+                if self.derived is not None:
+                    self.derived.close()
 
 
 def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:

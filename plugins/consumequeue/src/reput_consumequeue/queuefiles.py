@@ -13,13 +13,14 @@ from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.recordfiles import FileSet, RecordFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from reput.files import Disk, Entry
 
+    Listed = tuple[str, int, Sequence[tuple[int, int]]]
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 
-__all__ = ["QueueFiles", "unit_file_size", "unit_files"]
+__all__ = ["QueueFiles", "first_size", "unit_file_size", "unit_files"]
 
 
 def unit_file_size(entry: Entry) -> int | None:
@@ -40,6 +41,26 @@ def unit_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
         if size is not None:
             found.append((int(entry.name), size))
     return found
+
+
+def first_size(found: Iterable[Listed], least: int) -> tuple[str, int, int] | None:
+    """Return topic, queue id and size of the first file that has bytes; None without one.
+
+    Args:
+        found: the files of each queue.
+        least: bytes of a full file, as far as the options say, if files grow; else 0. Then the size
+            is that of files which other files follow, and no smaller than the largest.
+    """
+    first = None
+    for topic, queue_id, files in found:
+        if least and len(files) > 1:
+            return topic, queue_id, files[1][0] - files[0][0]
+        for _, size in files:
+            if size and not least:
+                return topic, queue_id, size
+            if size and (first is None or size > first[2]):
+                first = topic, queue_id, max(size - size % UNIT_SIZE, least)
+    return first
 
 
 class QueueFiles(RecordFiles):

@@ -104,8 +104,8 @@ BROKER_FILES: Final = (
         is_file=True,
         what="queues in RocksDB (storeType=defaultRocksDB)",
         harm="the broker's readers would stop for ever at the first message of a write",
-        unseen="reading by topic shows none of their messages, scanning the log shows all",
-        step=f"make a plain store by `reput convert`, or {_READ} by scanning the log",
+        unseen="",
+        step="make a plain store by `reput convert`; reading works",
     ),
     BrokerFiles(
         kind="rocksdb-data",

@@ -51,7 +51,24 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
         for problem in store.problems:
             if not was_logged(problem):
                 warn(problem)
-        yield store
+        with ProgressBar("looking for queues in the log", None, "bytes") as progress:
+            _show_derivation(store, progress)
+            yield store
+
+
+def _show_derivation(store: Store, bar: ProgressBar) -> None:
+    """Show a bar while queues are derived from the log, as in a directory with RocksDB's queues."""
+    derived: Any = getattr(store.plugin_objects.get("consumequeue"), "derived", None)
+
+    def show(done: int, total: int) -> None:
+        if done == 0:
+            bar.hide()  # patient again
+        bar.update(done, total)
+        if done >= total:
+            bar.hide()
+
+    if derived is not None:
+        derived.progress = show
 
 
 @contextlib.contextmanager
