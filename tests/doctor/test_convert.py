@@ -58,12 +58,16 @@ def moved_offsets(target):
     return found
 
 
-def committed(root):
+def committed(root, group="CG1", topic="orders"):
     """Return the offsets of the group, by queue."""
     problems = []
     found = read_consumer_offsets(str(root), Disk().at(str(root)), problems.append)
     assert not problems
-    return {each.queue_id: each.queue_offset for each in found if each.group == "CG1"}
+    return {
+        each.queue_id: each.queue_offset
+        for each in found
+        if (each.group, each.topic) == (group, topic)
+    }
 
 
 def records_of(root):
@@ -131,18 +135,15 @@ def test_a_plain_store_answers_what_the_broker_answered(case, tmp_path):
     old, new = waiting["transactions"]["transactions"], now["transactions"]["transactions"]
     assert new
     assert now["schedule"]["levels"]
-    if "dledger" in case:  # a reader of queues in RocksDB sees neither
-        assert now["schedule"]["levels"] == waiting["schedule"]["levels"]
-        assert [
-            (each["id"], each["half_queue_offset"], each["physical_offset"]) for each in new
-        ] == [
-            (
-                each["id"],
-                each["half_queue_offset"],
-                moved.get(each["physical_offset"], each["physical_offset"]),
-            )
-            for each in old
-        ]
+    assert now["schedule"]["levels"] == waiting["schedule"]["levels"]
+    assert [(each["id"], each["half_queue_offset"], each["physical_offset"]) for each in new] == [
+        (
+            each["id"],
+            each["half_queue_offset"],
+            moved.get(each["physical_offset"], each["physical_offset"]),
+        )
+        for each in old
+    ]
     lines = run("consume", target, "CG1", "orders", "--json").lines
     starts = {}
     for line in lines:
@@ -288,6 +289,28 @@ def test_settings_in_rocksdb_need_its_package_or_are_left_out(tmp_path, monkeypa
     assert "[rocksdb]" in outcome.err
     assert not (tmp_path / "new" / "config" / "topics.json").exists()
     assert len(records_of(tmp_path / "new")) == 506
+
+
+@pytest.mark.parametrize("case", ["settings-v2", "settings-single"])
+def test_settings_of_one_database_are_taken_along(case, tmp_path):
+    pytest.importorskip("rocksdict")
+    root, target = unpacked(f"rocketmq-5.5.0/{case}", tmp_path), tmp_path / "new"
+    before = snapshot(root)
+    groups = run("groups", root, "--json").json["groups"]
+
+    run("convert", root, target)
+
+    assert snapshot(root) == before
+    assert {each["group"]: each["lag"] for each in groups}.items() >= {
+        "billing": 30,
+        "stock": 36,
+    }.items()
+    assert run("groups", target, "--json").json["groups"] == groups
+    assert committed(target, "stock", "orders") == {0: 20, 1: 20, 2: 20}
+    topics = json.loads((target / "config" / "topics.json").read_bytes())["topicConfigTable"]
+    assert topics["payments"]["attributes"] == {"message.type": "NORMAL"}
+    assert not (target / "config" / "rdb").exists()
+    assert not (target / "config" / "metadata").exists()
 
 
 @pytest.mark.parametrize("damage", ["unknown", "unreadable"])

@@ -19,7 +19,7 @@ from wirepeer import WirePeer, message
 import reput
 from reput.plugin import default_plugins
 from reput.record import pack_host, parse_message_id
-from reput_client.remoting import Command, QueueOf, RequestCode, View, sign
+from reput_client.remoting import Command, GroupOffset, QueueOf, RequestCode, View, sign
 
 ANYWHERE = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0")
 
@@ -278,9 +278,19 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
     assert b"meanwhile" in later.body
 
 
-@pytest.mark.parametrize("case", ["dledger/5.3.3", "rocketmq-5.5.0/rocksdb-queues"])
-def test_a_directory_that_is_not_written_is_served_for_reading(case, tmp_path):
-    if "rocksdb" in case:
+@pytest.mark.parametrize(
+    ("case", "body", "group", "queue_offset"),
+    [
+        ("dledger/5.3.3", b"once upon a midnight dreary", "none", "0"),
+        ("rocketmq-5.5.0/rocksdb-queues", b"once upon a midnight dreary", "CG1", "43"),
+        ("rocketmq-5.5.0/settings-single", b"orders 3", "billing", "20"),
+        ("rocketmq-5.5.0/settings-v2", b"orders 3", "billing", "20"),
+    ],
+)
+def test_a_directory_that_is_not_written_is_served_for_reading(
+    case, body, group, queue_offset, tmp_path
+):
+    if "dledger" not in case:
         pytest.importorskip("rocksdict")  # for topics and groups
     root = unpacked(case, tmp_path)
     before = snapshot(root)
@@ -289,9 +299,12 @@ def test_a_directory_that_is_not_written_is_served_for_reading(case, tmp_path):
         with WirePeer(address_of(process.facts["broker"])) as peer:
             sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
             pulled = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(0))
+            asked = GroupOffset(consumer_group=group, topic="orders", queue_id=0)
+            offset = peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked)
 
     assert sent.code == 16
-    assert (pulled.code, b"once upon a midnight dreary" in pulled.body) == (0, True)
+    assert (pulled.code, body in pulled.body) == (0, True)
+    assert offset.fields == {"offset": queue_offset}
     assert snapshot(root) == before
 
 

@@ -105,6 +105,8 @@ class BrokerDocument:
     is_behind: bool = attrs.field(init=False, default=False)
     """Whether the document that a change begins with may be older than what was last written: it
     is the backup's, or empty, as the file cannot be read."""
+    _notes: tuple[str, ...] = attrs.field(init=False, default=())
+    """What is to be known about the database that was read last."""
     _told: set[str] = attrs.field(init=False, factory=set)
     """Warnings of the last `read`, which a reader that looks again does not repeat."""
     _written: tuple[bytes, dict[str, Any]] | None = attrs.field(init=False, default=None)
@@ -144,10 +146,13 @@ class BrokerDocument:
             database = document = None
             self.problem = self.problem or UnreadableDocumentError(self.path, str(error))
         if database is not None:
+            from reput_tools.brokerfiles.rocksdbtables import takes_files_over
+
             beside, document = document, self._of_database(database)
             path = self.path if main.document is not None else backup_of(self.path)
             reasons = {}
-            if _counter(beside) > _counter(document) and self.problem is None:
+            is_newer = _counter(beside) > _counter(document)
+            if is_newer and self.problem is None and takes_files_over(database):
                 reasons[path] = (
                     f"{database} is read instead; yet the data version of the file is newer, so a "
                     "broker copies the entries of the file to the database when it starts"
@@ -158,6 +163,7 @@ class BrokerDocument:
             end = f"; {self.consequence}" if self.consequence else ""
             reasons[problem.path] = f"{reason}{end}"
         texts = [f"{path}: ignored, because {reason}" for path, reason in reasons.items()]
+        texts += self._notes if database is not None else ()
         told, self._told = self._told, set(texts)
         for text in texts:
             if text not in told:
@@ -272,15 +278,27 @@ class BrokerDocument:
 
     def _of_database(self, path: str) -> dict[str, Any] | None:
         self.problem = None  # of the file, which does not count
-        from reput_tools.brokerfiles.rocksdbtables import read_database
+        self._notes = ()
+        from reput_tools.brokerfiles.rocksdbtables import databases_of, read_database
+        from reput_tools.brokerfiles.tables import change_time
 
         try:
-            document = read_database(path, self.disk)
+            document, others = read_database(path, self.file_name, self.disk)
             self.check(document)
         except (RocksDBError, ValueError) as error:
             reason = error.reason if isinstance(error, RocksDBError) else str(error)
             self.problem = UnreadableDocumentError(path, reason)
             return None
+        notes = [f"{path}: {others}"] if others else []
+        for other in databases_of(self.directory, self.file_name, self.disk)[1:]:
+            with contextlib.suppress(RocksDBError):
+                beside, _ = read_database(other, self.file_name, self.disk)
+                if change_time(beside) > change_time(document):
+                    notes.append(
+                        f"{other}: ignored, because {path} is read instead; yet it was changed "
+                        "later: a broker without the option of the other reads it"
+                    )
+        self._notes = tuple(notes)
         return document
 
     def _current(self) -> _Version:

@@ -12,20 +12,19 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reput_tools.brokerfiles.documenttext import object_of
 from reput_tools.brokerfiles.errors import RocksDBError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from reput.files import Disk
 
-__all__ = ["rows_of"]
+__all__ = ["families_of"]
 
 _SIZE_MAX: Final = 256 << 20
 """Bytes of the files of a database."""
-_VERSION_FAMILY: Final = "kvDataVersion"
-_VERSION_KEY: Final = b"kvDataVersionKey"
+_ROWS_SIZE_MAX: Final = 512 << 20
+"""Bytes of keys and values, which a database may compress."""
 
 
 def _names(path: str, disk: Disk) -> list[str]:
@@ -63,8 +62,13 @@ def _copy_of(path: str, disk: Disk, parent: Path) -> str:
     return os.fspath(second)
 
 
-def rows_of(path: str, disk: Disk) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
-    """Return the rows of a database, and its data version, empty without one.
+def families_of(path: str, disk: Disk, names: Iterable[str]) -> dict[str, dict[bytes, bytes]]:
+    """Return the rows of column families of a database, by key.
+
+    Args:
+        path: the database's directory.
+        disk: the store's.
+        names: of the families; one that the database does not have is left out.
 
     Raises:
         RocksDBError: they cannot be read.
@@ -72,14 +76,14 @@ def rows_of(path: str, disk: Disk) -> tuple[Mapping[str, dict[str, Any]], dict[s
     """
     try:
         with tempfile.TemporaryDirectory(prefix="reput-") as parent:
-            return _rows_of(path, disk, Path(parent))
+            return _families_of(path, disk, names, Path(parent))
     except OSError as error:
         raise RocksDBError(path, f"it cannot be copied: {error}") from error
 
 
-def _rows_of(
-    path: str, disk: Disk, parent: Path
-) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
+def _families_of(
+    path: str, disk: Disk, names: Iterable[str], parent: Path
+) -> dict[str, dict[bytes, bytes]]:
     # No annotation of it counts: where it is not installed, the code is checked, too.
     rocksdict: Any = importlib.import_module("rocksdict")
     target = _copy_of(path, disk, parent)
@@ -92,17 +96,21 @@ def _rows_of(
             access_type=rocksdict.AccessType.read_only(),
         )
         try:
-            rows = {
-                key.decode(): object_of(value)
-                for key, value in database.get_column_family("default").items()
-            }
-            version = None
-            if _VERSION_FAMILY in families:
-                version = database.get_column_family(_VERSION_FAMILY).get(_VERSION_KEY)
-            return rows, object_of(version) if version else {}
+            left = _ROWS_SIZE_MAX
+            found: dict[str, dict[bytes, bytes]] = {}
+            for name in names:
+                if name not in families:
+                    continue
+                rows = found[name] = {}
+                for key, value in database.get_column_family(name).items():
+                    left -= len(key) + len(value)
+                    if left < 0:
+                        raise RocksDBError(path, f"its rows have more than {_ROWS_SIZE_MAX} bytes")
+                    rows[key] = value
+            return found
         finally:
             database.close()
-    except (ValueError, rocksdict.DbClosedError) as error:
+    except rocksdict.DbClosedError as error:
         raise RocksDBError(path, f"its rows cannot be read: {error}") from error
     except Exception as error:
         if type(error) is not Exception:  # what rocksdict raises for all that RocksDB says

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reput.files import system_clock
 from reput_tools.brokerfiles import BrokerDocument
 from reput_tools.brokerfiles.errors import RocksDBError
-from reput_tools.brokerfiles.rocksdbtables import file_name_of, settings_in
+from reput_tools.brokerfiles.rocksdbtables import file_names_of, settings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +35,17 @@ def settings_files(root: str, disk: Disk, warn: Callable[[str], None]) -> dict[s
     found: dict[str, bytes] = {}
     directory = os.path.join(root, "config")
     for name in settings_in(root, disk):
-        file_name = file_name_of(name)
-        if file_name is None:
+        file_names = file_names_of(name)
+        if not file_names:
             reason = "settings in RocksDB of a kind that reput does not read"
             raise RocksDBError(os.path.join(directory, name), reason)
         importlib.import_module("rocksdict")
-        file = BrokerDocument(directory, file_name, disk, system_clock, warn)
-        document = file.read()
-        if file.problem is not None:
-            raise RocksDBError(file.problem.path, file.problem.reason)
-        found[file_name] = json.dumps(document, ensure_ascii=False, indent="\t").encode()
+        for file_name in file_names:
+            if file_name in found:
+                continue  # another database has them, too
+            file = BrokerDocument(directory, file_name, disk, system_clock, warn)
+            document = file.read()
+            if file.problem is not None:
+                raise RocksDBError(file.problem.path, file.problem.reason)
+            found[file_name] = json.dumps(document, ensure_ascii=False, indent="\t").encode()
     return found
