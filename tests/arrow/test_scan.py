@@ -136,6 +136,10 @@ def test_a_topic_that_the_store_does_not_have_is_reported(tmp_path, caplog):
     assert scan(tmp_path, topic=["TT", "orders"]).table().num_rows == 0
     assert "no queue of the topic 'TT'; did you mean 'T'?" in caplog.text
     assert "no queue of the topic 'orders'; there are T" in caplog.text
+    (tmp_path / "consumequeue" / "CURRENT").write_bytes(b"")  # plain queues do not have all topics
+    caplog.clear()
+    assert scan(tmp_path, topic=["TT", "orders"]).table().num_rows == 0
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

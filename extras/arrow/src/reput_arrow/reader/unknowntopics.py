@@ -17,6 +17,9 @@ logger = logging.getLogger(__name__)
 __all__ = ["warn_of_unknown"]
 
 _SHOWN: Final = 5
+_FOLDERS: Final = ("consumequeue", "consumequeue_rocksdb")
+_ROCKSDB: Final = "CURRENT"
+"""A file of each database in RocksDB."""
 
 
 def warn_of_unknown(places: Iterable[LogPlace], topics: Iterable[str]) -> None:
@@ -42,7 +45,10 @@ def _with_queues(place: LogPlace) -> list[str]:
     if found is None:
         return []
     try:
-        return found.names("consumequeue")
+        for folder in _FOLDERS:
+            if any(name == _ROCKSDB for name, *_ in found.files(folder)):
+                return []  # only RocksDB knows all topics
+        return found.names(_FOLDERS[0])
     finally:
         found.pool.close()
 
