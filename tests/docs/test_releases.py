@@ -1,0 +1,54 @@
+"""The table of releases in docs/compatibility.md names tests that exist and use these releases."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/compatibility.md").read_text()
+SECTION = PAGE.partition("## Which releases the tests cover")[2].partition("\n## ")[0]
+TESTS = dict(re.findall(r"^(\d+)\. `(.+)`$", SECTION, re.MULTILINE))
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in SECTION.splitlines()
+    if re.match(r"\| .*\d\.\d\.\d", line)
+]
+
+
+def _versions(path: str) -> list[str]:
+    (found,) = re.findall(r"^VERSIONS = (.+)$", (ROOT / path).read_text(), re.MULTILINE)
+    return re.findall(r"[\d.]+", found)
+
+
+USES = {
+    "golden_store": ["4.8.0"],
+    "rocketmq: RocketMQ": _versions("tests/support/realbroker/parts.py"),
+    "newest: RocketMQ": ["5.3.3"],
+    "java: JavaStore": _versions("tests/interop/java_store.py"),
+    "RECORDED[": ["5.5.0"],
+}
+"""Releases that a test has without naming them, by what is in its module."""
+
+
+@pytest.mark.parametrize("number", TESTS)
+def test_a_number_names_a_test_that_is_used(number):
+    path, _, name = TESTS[number].partition("::")
+
+    assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+    assert any(number in re.findall(r"\d+", cell) for row in ROWS for cell in row[2:])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: " ".join(row[:2]))
+def test_each_test_of_a_row_has_its_release(row):
+    numbers = [number for cell in row[2:] for number in re.findall(r"\d+", cell)]
+
+    assert len(row) == 9
+    assert numbers
+    assert all(re.fullmatch(r"–|\d+(, \d+)*", cell) for cell in row[2:])
+    for number in numbers:
+        text = (ROOT / TESTS[number].partition("::")[0]).read_text()
+        known = [each for word, releases in USES.items() if word in text for each in releases]
+        assert row[1] in text or row[1] in known, TESTS[number]
