@@ -20,6 +20,7 @@ from reput.storefiles import FoundFiles, find_broker_files
 from reput_tools.brokerfiles.rocksdbtables import settings_in
 from reput_tools.doctor.convert.logcopy import LogCopy
 from reput_tools.doctor.convert.movedids import MOVED_IDS, MovedIds
+from reput_tools.doctor.convert.queuecheck import other_queues
 from reput_tools.doctor.convert.settingsfiles import settings_files
 from reput_tools.doctor.repair.diskspace import require_space
 from reput_tools.doctor.repair.filecopy import copy_tree, tree_size
@@ -53,6 +54,7 @@ _TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 _LEFT: Final = frozenset({"consumequeue", "consumequeue_ext", "consumequeue_rocksdb", "index"})
 _EPOCHS: Final = frozenset({"epochFileCheckpoint", "epochFileCheckpoint.bak"})
 """State physical offsets at which masters changed."""
+_QUEUES: Final = "consumequeue"
 _COMPACTED: Final = "position-checkpoint"
 _SPARE: Final = 16 << 20
 _SMALL: Final = 64 << 20
@@ -134,22 +136,25 @@ def convert(
         shown = {each.problem for each in found}
         mark = Mark(source=closed.root, target=root, command="convert")
         check_empty(mark)
-        newer: list[str] = []
+        problems: list[str] = []
         settings = {}
         if not without_settings:
-            settings = settings_files(closed.root, closed.disk, newer.append)
+            settings = settings_files(closed.root, closed.disk, problems.append)
         with reput.open(closed.root, "r", plugins=(), follow_links=follow_links) as reader:
             making = _Making(closed, reader, plugins_of(closed, {}), jobs, step)
             making.check_space(root)
             disk, staging = begin(mark)
             converted = making.make(staging, disk, settings)
         end(mark, disk)
+        kinds = tuple(each.row.kind for each in found)
+        if "rocksdb-queues" in kinds and any(each.plugin == _QUEUES for each in converted.rebuilt):
+            problems += other_queues(closed.root, root, follow_links=follow_links)
         return attrs.evolve(
             converted,
             target=root,
             ids=os.path.join(root, MOVED_IDS),
-            found=tuple(each.row.kind for each in found),
-            problems=(*newer, *(each for each in converted.problems if each not in shown)),
+            found=kinds,
+            problems=(*problems, *(each for each in converted.problems if each not in shown)),
         )
 
 
