@@ -106,7 +106,7 @@ def test_files_that_are_not_written_are_found_and_refused(case, tmp_path):
     with pytest.raises(UnsupportedFilesError), lock_store(root):
         pass
 
-    assert kinds_of(root) == [kind]
+    assert kinds_of(root)[0] == kind
     assert snapshot(root) == before
     with reput.open(root, "r") as store:
         assert len(list(store.scan())) == 1
@@ -164,7 +164,7 @@ def test_each_row_has_a_kind_of_its_own_and_says_all(tmp_path):
     rows = BROKER_FILES
 
     assert len({row.kind for row in rows}) == len(rows)
-    assert all(row.what and row.step for row in rows)
+    assert all(row.what and (row.step or not row.harm) for row in rows)
     assert {kind for kind, _ in MARKED.values()} == {row.kind for row in rows if row.harm}
     assert is_known_name("timerwheel.7")
     assert not is_known_name("timerwheel.tmp")

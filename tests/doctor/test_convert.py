@@ -272,9 +272,12 @@ def test_files_that_state_physical_offsets_are_not_taken_over(log, tmp_path, add
 
 def test_other_directories_are_refused_and_nothing_is_made(tmp_path):
     batches = unpacked("rocketmq-5.5.0/batch-queues", tmp_path)
+    strays = unpacked("rocketmq-5.5.0/batch-queues", tmp_path / "without")
+    (strays / "config/topics.json").unlink()
     plain = filled(tmp_path / "plain")
 
-    assert "batch queues" in run("convert", batches, tmp_path / "new", code=6).err
+    assert "queue.type=BatchCQ" in run("convert", strays, tmp_path / "new", code=6).err
+    assert "batch queues" in run("convert", batches, tmp_path / "new", code=5).err
     assert "a plain store" in run("convert", plain, tmp_path / "new", code=5).err
     assert not (tmp_path / "new").exists()
 

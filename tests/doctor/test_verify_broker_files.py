@@ -14,7 +14,6 @@ from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.repairrun import repair, repair_in_place
 
 HIDDEN = {
-    "batch-queues": {"consumequeue"},
     "rocksdb-queues": {"consumequeue"},
     "dledger": set(),
 }
@@ -66,7 +65,8 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
 
 
 def test_info_does_not_advise_to_open_for_writing(tmp_path):
-    root = unpacked(RECORDED["batch-queues"], tmp_path)
+    root = unpacked("rocketmq-5.5.0/batch-queues", tmp_path)
+    (root / "config/topics.json").unlink()
 
     outcome = reput("info", str(root), "--json")
 

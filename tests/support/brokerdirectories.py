@@ -13,7 +13,6 @@ from reput_testing import QuickDisk
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = {
-    "batch-queues": "rocketmq-5.5.0/batch-queues",
     "rocksdb-queues": "rocketmq-5.5.0/rocksdb-queues",
     "dledger": "dledger/5.3.3-mixed",
 }
@@ -88,12 +87,12 @@ _TOPICS = b"""{
 
 MARKED: dict[str, tuple[str, Callable[[Path], None]]] = {
     "batch queues": ("batch-queues", _file("batchconsumequeue/orders/0/" + "0" * 20)),
-    "a topic with batch queues": (
-        "batch-topics",
+    "plain queues of a topic with batch queues": (
+        "batch-queues",
         _file("config/topics.json", _TOPICS % b"BatchCQ"),
     ),
     "an unreadable topics.json": (
-        "batch-topics",
+        "batch-queues",
         _file("config/topics.json", b'{"queue.type": "BatchCQ"'),
     ),
     "an index of DLedger": ("dledger", _file("dledger-n1/index/" + "0" * 20)),
@@ -109,12 +108,16 @@ MARKED: dict[str, tuple[str, Callable[[Path], None]]] = {
 HARMLESS: dict[str, Callable[[Path], None]] = {
     "an empty log of RocksDB": _file("rocksdbstore/000004.log", b""),
     "a topic that is called CURRENT": _file("consumequeue/CURRENT/0/x"),
+    "a topic with batch queues and no message": _file(
+        "config/topics.json", _TOPICS.replace(b"orders", b"bills") % b"BatchCQ"
+    ),
     "a topic with plain queues": _file("config/topics.json", _TOPICS % b"SimpleCQ"),
     "BatchCQ as a topic's name": _file(
         "config/topics.json", b'{"topicConfigTable":{"BatchCQ":{"topicName":"BatchCQ"}}}'
     ),
     "a file like DLedger's directory": _file("dledger-n0"),
     "another directory like DLedger's": _file("dledger-notes/a.txt"),
+    "a directory like the table of topics": _file("config/topics.json/0", b"BatchCQ"),
     "a file like that of batch queues": _file("batchconsumequeue"),
     "settings in RocksDB": _file("config/rdb/CURRENT"),
     "identity of a controller": _file("epochFileCheckpoint"),

@@ -21,6 +21,7 @@ from reput.store.config import decide as decide
 from reput.store.directory.brokerfiles import BROKER_FILES as BROKER_FILES
 from reput.store.directory.brokerfiles import BrokerFiles as BrokerFiles
 from reput.store.directory.brokerfiles import FoundFiles as FoundFiles
+from reput.store.directory.brokerfiles import batch_topics as batch_topics
 from reput.store.directory.brokerfiles import find_broker_files as find_broker_files
 from reput.store.directory.brokerfiles import is_known_name as is_known_name
 from reput.store.directory.brokerfiles import refuse_broker_files as refuse_broker_files
@@ -46,6 +47,7 @@ __all__ = [
     "StoreLock",
     "StoredPluginState",
     "StoredPluginStates",
+    "batch_topics",
     "decide",
     "find_broker_files",
     "is_known_name",

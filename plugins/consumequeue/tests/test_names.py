@@ -187,8 +187,10 @@ def test_many_light_queues_in_one_batch_keep_the_order_of_the_log(tmp_path):
 
 def test_a_log_full_of_hostile_names_does_not_fill_the_memory(tmp_path, monkeypatch):
     from reput_consumequeue import plugin as module
+    from reput_consumequeue.queue import queuenames
 
-    monkeypatch.setattr(module, "_NAMES_MAX", 3)
+    monkeypatch.setattr(module, "NAMES_MAX", 3)
+    monkeypatch.setattr(queuenames, "NAMES_MAX", 3)
     log = SmallLog()
     for number in range(9):
         log.append(reput.Message("T", b""), topic=b"../%d" % number)

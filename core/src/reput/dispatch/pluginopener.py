@@ -60,6 +60,8 @@ class PluginOpener:
     """Asks all plugins again which messages their `reput_put` has to see."""
     note_problem: Callable[[str], None] = lambda text: None
     """Adds to the problems of a read-only store."""
+    batch_topics: frozenset[str] = frozenset()
+    """Topics that have batch queues."""
 
     def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
         """Return the runner of a plugin of ``plugins`` that is to be opened."""
@@ -174,6 +176,7 @@ class PluginOpener:
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             default_queue_count=self.log.config.default_queue_count,
             light_queues=self.log.config.max_light_queues > 0,
+            batch_topics=self.batch_topics,
             grows=self.log.files.grows,
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,

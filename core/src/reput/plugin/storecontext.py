@@ -55,6 +55,9 @@ class StoreContext:
     light_queues: bool = False
     """Whether the store has light queues (its option ``max_light_queues``): a plugin that keeps
     queues lists messages in the light queues that they name."""
+    batch_topics: frozenset[str] = frozenset()
+    """Topics that had batch queues at opening: a unit of such a queue leads to a record of one
+    message or of several."""
     sizes_from: str = ""
     """Directory of the store whose files are being rebuilt elsewhere: new files take the sizes of
     that store's files. Empty when nothing is rebuilt."""

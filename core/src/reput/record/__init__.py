@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
     from reput.record.encoding.orderedqueues import ordered_queue as ordered_queue
     from reput.record.entries import ENTRY_HEAD_SIZE as ENTRY_HEAD_SIZE
+    from reput.record.innerbatches import unwrapped as unwrapped
+    from reput.record.innerbatches import unwrapped_batch as unwrapped_batch
     from reput.record.messageids import pack_host as pack_host
     from reput.record.messageids import parse_message_id as parse_message_id
     from reput.record.messages.message import Host as Host
@@ -97,6 +99,8 @@ _EXPORTS = {
     "queue_of_key": "batch",
     "rows_by_width": "text.textmatrix",
     "unpack_body": "compression",
+    "unwrapped": "innerbatches",
+    "unwrapped_batch": "innerbatches",
     "words_at": "text.textmatrix",
 }
 

@@ -60,6 +60,11 @@ def gone_units(count: int, min_physical_offset: int) -> bytes:
 
 
 def valid_count(units: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
-    """Return the number of units before the first invalid one (no size, or a negative offset)."""
+    """Return the number of units before the first invalid one (no size, or a negative offset).
+
+    The units are of a plain queue or of a batch queue.
+    """
     good = (units["size"] > 0) & (units["physical_offset"] >= 0)
+    if units.dtype.itemsize > UNIT_SIZE:
+        good &= (units["queue_offset"] >= 0) & (units["count"] > 0)
     return len(good) if good.all() else int(good.argmin())

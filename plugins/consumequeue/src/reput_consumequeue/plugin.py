@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 import reput
-from reput.errors import CorruptFileError, MessageIllegalError
-from reput.files import OWN_DIRECTORY, FilePool, is_system_name
+from reput.errors import CorruptFileError
+from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import QueueInfo, ReadColumns, ReadResult
 from reput.status import ReadStatus
+from reput.storefiles import batch_topics
+from reput_consumequeue.batch.batchqueue import BatchQueue
+from reput_consumequeue.batch.batchqueues import BatchQueues, info_of
+from reput_consumequeue.batch.batchread import batch_offset_by_time
+from reput_consumequeue.batch.layout import DIRECTORY as BATCH_DIRECTORY
 from reput_consumequeue.config import ConsumeQueueConfig
 from reput_consumequeue.derived.derivedqueues import DerivedQueues, has_other_queues
 from reput_consumequeue.extend.extendfiles import ExtendSource
@@ -28,9 +33,10 @@ from reput_consumequeue.queue.queueextend import (
     trim_extend,
 )
 from reput_consumequeue.queue.queueledger import QueueLedger
-from reput_consumequeue.queue.queuenames import check_name
+from reput_consumequeue.queue.queuenames import NAMES_MAX, TopicNames, check_name
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
-from reput_consumequeue.queuefiles import first_size, unit_files
+from reput_consumequeue.queuefiles import first_size
+from reput_consumequeue.queuelist import QUEUE_ID_MAX, Listed, listed
 from reput_consumequeue.reader.queueread import read
 from reput_consumequeue.reader.readahead import FilterReadAhead
 from reput_consumequeue.reader.tailingreader import TailingReader
@@ -51,8 +57,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["ConsumeQueuePlugin"]
 
 _FILES_OPEN = 256  # of more queues, files are opened again when needed
-_QUEUE_ID_MAX = (1 << 31) - 1
-_NAMES_MAX = 1 << 16  # names that are remembered as good, and as many as refused
 
 
 @attrs.define(eq=False)
@@ -70,9 +74,11 @@ class ConsumeQueuePlugin(reput.Plugin):
     queues: dict[tuple[str, int], ConsumeQueue] = attrs.field(init=False, factory=dict)
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Number of messages not listed, by topic; such a topic cannot be the name of a directory."""
-    _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
     derived: DerivedQueues | None = attrs.field(init=False, default=None)
     """The queues of a read-only store whose own queues this plugin does not read."""
+    _batches: BatchQueues = attrs.field(init=False)
+    """The batch queues; `queues` has them, too."""
+    _names: TopicNames = attrs.field(init=False, factory=TopicNames)
     _follower: TailingReader = attrs.field(init=False)
     """Finds out, in a read-only store, what the writer changed."""
     _noted: QueueLedger = attrs.field(init=False)
@@ -100,17 +106,22 @@ class ConsumeQueuePlugin(reput.Plugin):
             grows=context.grows,
             scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
+        self._batches = BatchQueues(context, pool, self.queues, context.batch_topics)
         self._follower = TailingReader(context)
         self._noted = QueueLedger(context)
         if context.writable:
             context.disk.hold(context.directory(DIRECTORY))
         elif has_other_queues(context):
-            self.derived = DerivedQueues(context, self.files, self._is_good, self._refuse)
+            self.derived = DerivedQueues(context, self.files, self._names.is_good, self._refuse)
             return
-        found = list(self._on_disk())
+        found = list(listed(context.disk, f"{context.root}/{DIRECTORY}", self._names.is_good))
         self._take_size(found)
         for topic, queue_id, files in found:
-            self._queue(topic, queue_id).files.load(files)
+            if topic not in context.batch_topics:
+                self._queue(topic, queue_id).files.load(files)
+        if context.batch_topics:
+            for topic, queue_id, files in self._batches.on_disk(self._names.is_good):
+                self._batches.queue(topic, queue_id).files.load(files)
 
     def _take_size(self, found: Sequence[Listed]) -> None:
         """Set the file size to that of the files found, or of the store they are built for."""
@@ -138,18 +149,9 @@ class ConsumeQueuePlugin(reput.Plugin):
                 )
 
     def _on_disk(self, root: str = "") -> Iterator[Listed]:
-        """Yield topic, queue id and `unit_files` of every queue directory."""
-        disk = self.context.disk
-        for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
-            if is_system_name(topic.name) or not topic.is_dir() or not self._is_good(topic.name):
-                continue
-            for queue in disk.list(topic.path):
-                name = queue.name
-                if not (name.isascii() and name.isdigit() and queue.is_dir()):
-                    continue
-                if int(name) > _QUEUE_ID_MAX or str(int(name)) != name:
-                    continue
-                yield topic.name, int(name), unit_files(disk, queue.path)
+        """Yield every plain queue."""
+        path = f"{root or self.context.root}/{DIRECTORY}"
+        return listed(self.context.disk, path, self._names.is_good)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))
@@ -181,7 +183,11 @@ class ConsumeQueuePlugin(reput.Plugin):
         # RocketMQ may have removed the messages, and records nowhere what it knew of the queue.
         low = self.context.log.min_physical_offset
         self.context.queue_floors.keep(
-            {key: queue.max_offset for key, queue in self.queues.items() if _is_gone(queue, low)}
+            {
+                key: queue.offset_of(queue.max_offset)
+                for key, queue in self.queues.items()
+                if queue.max_offset > 0 and queue.max_physical_offset <= low  # it has none of them
+            }
         )
         has_files = False
         for queue in self.queues.values():
@@ -221,7 +227,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Return the queue offset of each queue's next message."""
         if self.context.writable:
             self._go_on_at_floors()
-        return {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
+        ends = {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
+        return {**ends, **self._batches.extents()} if self._batches.queues else ends
 
     def _go_on_at_floors(self) -> None:
         """Create the files of queues of which the log has no message any more.
@@ -230,10 +237,11 @@ class ConsumeQueuePlugin(reput.Plugin):
         """
         low = self.context.log.min_physical_offset
         for (topic, queue_id), floor in self.context.queue_floors.known.items():
-            if not 0 <= queue_id <= _QUEUE_ID_MAX or not self._is_good(topic):
+            if not 0 <= queue_id <= QUEUE_ID_MAX or not self._names.is_good(topic):
                 continue
-            queue = self._queue(topic, queue_id)
-            if queue.min_offset == queue.max_offset < floor:
+            is_batch = self._batches.knows(topic)
+            queue = (self._batches.queue if is_batch else self._queue)(topic, queue_id)
+            if queue.min_offset == queue.max_offset and queue.offset_of(queue.max_offset) < floor:
                 try:
                     queue.go_on_at(floor, low)
                 except OSError as error:
@@ -244,15 +252,19 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl(optionalhook=True)
     def reput_tools_shards(self, context: StoreContext) -> QueueBuilder | None:
-        """Return what builds queues; None with extend files, which grow in the log's order."""
+        """Return what builds queues; None with files that grow in the log's order.
+
+        These are extend files, and those of batch queues.
+        """
         from reput_consumequeue.offline.shards import QueueBuilder
 
-        if self.config.extend or context.light_queues:
+        batches = batch_topics(context.sizes_from or context.root, context.disk)
+        if self.config.extend or context.light_queues or batches != frozenset():
             return None
         self.reput_open(context)
         return QueueBuilder(
             self.files.units_per_file,
-            self._is_good,
+            self._names.is_good,
             context.disk,
             context.queue_floors.known,
             context.log.min_physical_offset,
@@ -295,50 +307,42 @@ class ConsumeQueuePlugin(reput.Plugin):
         times.note(batch)
         source = ExtendSource.of(batch) if self.config.extend else None
         for run in runs(batch):
-            self._append(run, source)
+            self._append(run, source, batch)
         if self.context.light_queues:
             # After the queues of the messages themselves, as in RocketMQ.
             for run in light_runs(batch):
                 self._append(run)
 
-    def _append(self, run: UnitRun, source: ExtendSource | None = None) -> None:
+    def _append(
+        self, run: UnitRun, source: ExtendSource | None = None, batch: DispatchBatch | None = None
+    ) -> None:
         topic, queue_id, data, queue_offsets, ends, consecutive = run
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            if queue_id < 0 or not self._is_good(topic):
+            if queue_id < 0 or not self._names.is_good(topic):
                 self._refuse(topic, len(ends))
                 return
-            queue = self._queue(topic, queue_id)
+            is_batch = self._batches.knows(topic)
+            queue = (self._batches.queue if is_batch else self._queue)(topic, queue_id)
+        if isinstance(queue, BatchQueue):
+            if batch is not None:  # a light queue, which has another name, is not listed in it
+                queue.append_batches(run, batch)
+            return
         if queue.extend is not None:
             queue.extend.source = source
         queue.append_run(data, queue_offsets, ends, consecutive=consecutive)
 
     def _refuse(self, topic: str, count: int) -> None:
         # A log may hold as many hostile names as messages; not all of them are remembered.
-        if topic not in self.refused_topics and len(self.refused_topics) >= _NAMES_MAX:
+        if topic not in self.refused_topics and len(self.refused_topics) >= NAMES_MAX:
             topic = "(others)"
         self.refused_topics[topic] = self.refused_topics.get(topic, 0) + count
-
-    def _is_good(self, topic: str) -> bool:
-        """Return whether a topic may name a directory; log it once if it may not."""
-        good = self._topic_is_good.get(topic)
-        if good is None:
-            try:
-                check_name(topic)
-                good = True
-            except MessageIllegalError as error:
-                logger.warning(
-                    "messages of this topic are not listed topic=%r reason=%s", topic, error
-                )
-                good = False
-            if len(self._topic_is_good) >= _NAMES_MAX:
-                self._topic_is_good.clear()
-            self._topic_is_good[topic] = good
-        return good
 
     @reput.hookimpl
     def reput_flush(self) -> None:
         """Flush the units written so far, and note new queues."""
+        if self._batches.queues:
+            self._batches.flush()
         self.files.unflushed.flush(then=lambda: self._noted.keep_new(self.queues))
 
     # ------------------------------------------------------------------ reading
@@ -362,6 +366,13 @@ class ConsumeQueuePlugin(reput.Plugin):
         if queue is None:
             return self._follower.read_none(queue_offset, lambda: self._known(topic, queue_id))
 
+        if isinstance(queue, BatchQueue):
+            asked_for = queue_offset, max_count, max_bytes, filter, as_columns
+            ask = self._batches.reader(queue, *asked_for)
+            if self.context.writable:
+                return ask()
+            self._refresh(queue)
+            return self._follower.read(queue, queue_offset, ask)
         make_scout = None
         if filter is not None:
             make_scout = partial(
@@ -389,6 +400,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         if not self.context.writable:
             self._refresh(queue)
         times = (self._noted if self.derived is None else self.derived).times.known()
+        if isinstance(queue, BatchQueue):
+            return batch_offset_by_time(queue, timestamp, boundary, is_sorted=len(times) < 2)
         return offset_by_time(queue, self.context.log, timestamp, boundary, times)
 
     @reput.hookimpl
@@ -399,9 +412,13 @@ class ConsumeQueuePlugin(reput.Plugin):
         if not self.context.writable:
             for topic, queue_id, _ in list(self._on_disk()):
                 self._refresh(self._followed(topic, queue_id))
+            for topic, queue_id, _ in self._batches.on_disk(self._names.is_good):
+                self._refresh(self._followed(topic, queue_id, is_batch=True))
         return [self._info(queue) for queue in list(self.queues.values())]
 
     def _info(self, queue: ConsumeQueue) -> QueueInfo:
+        if isinstance(queue, BatchQueue):
+            return info_of(queue)
         low, high = queue.min_offset, queue.max_offset
         timestamp = None
         if high > low:
@@ -417,27 +434,29 @@ class ConsumeQueuePlugin(reput.Plugin):
         if queue is not None:
             return queue
         check_name(topic)
-        if self.context.writable or not 0 <= queue_id <= _QUEUE_ID_MAX:
+        if self.context.writable or not 0 <= queue_id <= QUEUE_ID_MAX:
             return None
         if self.derived is not None:
             return self.derived.find(topic, queue_id)
-        if not self.context.disk.exists(self.context.directory(DIRECTORY, topic, str(queue_id))):
+        is_batch = self._batches.knows(topic)
+        directory = BATCH_DIRECTORY if is_batch else DIRECTORY
+        if not self.context.disk.exists(self.context.directory(directory, topic, str(queue_id))):
             return None
-        queue = self._followed(topic, queue_id)
+        queue = self._followed(topic, queue_id, is_batch=is_batch)
         self._refresh(queue)
         return queue
 
-    def _followed(self, topic: str, queue_id: int) -> ConsumeQueue:
+    def _followed(self, topic: str, queue_id: int, *, is_batch: bool = False) -> ConsumeQueue:
         """Return the queue of that name, created if unknown; thread-safe, for a read-only store."""
         with self._follower.lock:
-            return self._queue(topic, queue_id)
+            return (self._batches.queue if is_batch else self._queue)(topic, queue_id)
 
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
         if self.derived is not None:
             self.derived.follow()
             return
-        if not self._is_sized:
+        if not self._is_sized and not queue.is_batch:
             # There were no files at opening, perhaps because a rebuild was replacing them.
             with self._follower.lock:
                 self._take_size(list(self._on_disk()))
@@ -472,14 +491,10 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Note the ends of all queues, and close files."""
         if hasattr(self, "files"):
             try:
-                if not self.files.unflushed.has_failed:
+                is_lost = self._batches.queues and self._batches.has_failed
+                if not self.files.unflushed.has_failed and not is_lost:
                     self._noted.keep_all(self.queues)
             finally:
                 self.files.pool.close()
                 if self.derived is not None:
                     self.derived.close()
-
-
-def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:
-    """Return whether a queue has units, but the log has none of their messages."""
-    return queue.max_offset > 0 and queue.max_physical_offset <= min_physical_offset

@@ -66,10 +66,12 @@ def first_size(found: Iterable[Listed], least: int) -> tuple[str, int, int] | No
 class QueueFiles(RecordFiles):
     """Files of one queue. Positions are units."""
 
-    def __init__(self, directory: str, shared: FileSet) -> None:
-        super().__init__(
-            directory, shared, record_size=UNIT_SIZE, per_file=shared.units_per_file, depth=2
-        )
+    def __init__(
+        self, directory: str, shared: FileSet, dtype: np.dtype[np.void] = UNIT_DTYPE
+    ) -> None:
+        size, per_file = dtype.itemsize, shared.units_per_file
+        super().__init__(directory, shared, record_size=size, per_file=per_file, depth=2)
+        self.dtype = dtype
         self.grows = shared.grows
         self.lost_last = False
         """Whether a file without bytes was found: units may be missing after those before it."""
@@ -115,7 +117,7 @@ class QueueFiles(RecordFiles):
                     0,
                     f"the file does not follow the one before it; {self._advice()}",
                 )
-        self.bases = tuple([base // UNIT_SIZE for base, _ in found])
+        self.bases = tuple([base // self.record_size for base, _ in found])
 
     def _filled(self, found: list[tuple[int, int]], expected: int) -> list[tuple[int, int]]:
         """Return ``found`` with the full size of a last file that grows.
@@ -140,7 +142,7 @@ class QueueFiles(RecordFiles):
 
     def read(self, unit: int, count: int) -> Units:
         """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""
-        return np.frombuffer(self.read_data(unit, count), UNIT_DTYPE)
+        return np.frombuffer(self.read_data(unit, count), self.dtype)
 
     def read_data(self, unit: int, count: int) -> bytes:
         """Return the same as `read`, as the bytes of whole units."""
@@ -148,8 +150,9 @@ class QueueFiles(RecordFiles):
         if base is None or count <= 0:
             return b""
         count = min(count, base + self.per_file - unit)
-        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE)
-        excess = len(data) % UNIT_SIZE
+        unit_size = self.record_size
+        data = self.read_bytes(base, (unit - base) * unit_size, count * unit_size)
+        excess = len(data) % unit_size
         return data[:-excess] if excess else data
 
     def read_place(self, unit: int) -> tuple[int, int] | None:
@@ -157,7 +160,7 @@ class QueueFiles(RecordFiles):
         base = self.base_of(unit)
         if base is None:
             return None
-        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, UNIT_SIZE)
+        data = self.read_bytes(base, (unit - base) * self.record_size, UNIT_SIZE)
         if len(data) < UNIT_SIZE:
             return None
         physical_offset, size, _ = UNIT.unpack(data)
@@ -165,15 +168,15 @@ class QueueFiles(RecordFiles):
 
     def write(self, unit: int, data: memoryview) -> None:
         """Write units from ``unit`` on, and create files as needed."""
-        position, end = 0, len(data)
+        position, end, unit_size = 0, len(data), self.record_size
         while position < end:
             if not self._active_base <= unit < self._active_stop:
                 self._activate(unit - unit % self.per_file)
-            part = data[position : position + (self._active_stop - unit) * UNIT_SIZE]
-            self.shared.pool.write(self._active_path, part, (unit - self._active_base) * UNIT_SIZE)
+            part = data[position : position + (self._active_stop - unit) * unit_size]
+            self.shared.pool.write(self._active_path, part, (unit - self._active_base) * unit_size)
             self.shared.unflushed.written(self._active_path)
             position += len(part)
-            unit += len(part) // UNIT_SIZE
+            unit += len(part) // unit_size
 
     def _activate(self, base: int) -> None:
         if not self.bases or base > self.bases[-1]:

@@ -10,6 +10,8 @@ byte. A name that no row has is left as it is: brokers ignore files that they do
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import stat
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import UnsupportedFilesError
-from reput.files.filenames import OWN_DIRECTORY
+from reput.files.filenames import OWN_DIRECTORY, is_safe_name, is_system_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -30,6 +32,7 @@ __all__ = [
     "KNOWN_NAMES",
     "BrokerFiles",
     "FoundFiles",
+    "batch_topics",
     "find_broker_files",
     "holds_sized_files",
     "is_known_name",
@@ -58,11 +61,11 @@ class BrokerFiles:
     """Whether only a regular file that is not empty counts."""
     what: str
     """Names the files, for people."""
-    harm: str
+    harm: str = ""
     """What a write would do; empty for files beside which reput may write."""
-    unseen: str
+    unseen: str = ""
     """What a reader does not show; empty if it shows all."""
-    step: str
+    step: str = ""
     """What can be done in place of writing."""
 
 
@@ -71,22 +74,17 @@ BROKER_FILES: Final = (
         kind="batch-queues",
         folder="batchconsumequeue",
         entry=".*",
-        what="batch queues (queue.type=BatchCQ)",
-        harm="the broker would not start again after a write",
-        unseen="reading by topic shows none of their messages, scanning the log shows batches as "
-        "one message each",
-        step=f"{_READ} by scanning the log",
+        what="queues of another kind than config/topics.json states (queue.type=BatchCQ)",
+        harm="the broker does not start with them, and a write would go to the wrong files",
+        unseen="reading by topic shows none of their messages",
+        step=f"restore config/topics.json, or {_READ} by scanning the log",
     ),
     BrokerFiles(
         kind="batch-topics",
         folder="config",
         entry=r"topics\.json",
         is_file=True,
-        what="a topic with batch queues (queue.type=BatchCQ)",
-        harm="the broker would not start again after a write to it",
-        unseen="reading by topic shows no message of such a topic",
-        step="delete the topic, or its attribute queue.type, with the broker or RocketMQ's admin "
-        "tool; or only read",
+        what="topics with batch queues (queue.type=BatchCQ)",
     ),
     BrokerFiles(
         kind="dledger",
@@ -94,7 +92,6 @@ BROKER_FILES: Final = (
         entry="data|index|currterm|checkpoint",
         what="a log of DLedger",
         harm="a write would cut the queues of its messages and give their queue offsets again",
-        unseen="",
         step="write with the broker, or make a plain store by `reput convert`; reading works",
     ),
     BrokerFiles(
@@ -134,8 +131,6 @@ BROKER_FILES: Final = (
         within="CURRENT",
         is_file=True,
         what="settings in RocksDB (configManagerVersion=v1 or configManagerVersion=v2)",
-        harm="",
-        unseen="",
         step="make a plain store by `reput convert`",
     ),
     BrokerFiles(
@@ -145,7 +140,6 @@ BROKER_FILES: Final = (
         within="CURRENT",
         is_file=True,
         what="settings in RocksDB of an unknown kind",
-        harm="",
         unseen="topics, groups and their offsets that only RocksDB has are not shown",
         step="ask the broker, or RocketMQ's admin tool, for groups and offsets",
     ),
@@ -185,6 +179,8 @@ KNOWN_NAMES: Final = frozenset(
 _TOPICS_SIZE_MAX: Final = 64 << 20
 _BATCH_TOPIC: Final = re.compile(rb"""queue\.type["']?\s*:\s*["']?BatchCQ""")
 """An attribute of a topic, also in a file that is damaged elsewhere."""
+_QUEUES: Final = "batch-queues"
+_TOPICS: Final = "batch-topics"
 _FOLDERS: Final = [(re.compile(each.folder).fullmatch, each) for each in BROKER_FILES]
 _ENTRIES: Final = {each.kind: re.compile(each.entry).fullmatch for each in BROKER_FILES}
 
@@ -196,6 +192,8 @@ class FoundFiles:
     row: BrokerFiles
     path: str
     """One of the files, relative to the store's directory."""
+    topics: frozenset[str] = frozenset()
+    """The topics, if the row is about topics."""
 
     @property
     def problem(self) -> str:
@@ -221,13 +219,57 @@ def find_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[Found
         OSError: a directory cannot be read.
     """
     found: list[FoundFiles] = []
+    has_batches = False
     for name in names:
         for matches, row in _FOLDERS:
             if matches(name) is not None:
                 path = _first(root, disk, name, row) if row.entry else name
                 if path is not None:
                     found.append(FoundFiles(row, path))
-    return found
+                    has_batches = has_batches or row.kind in (_QUEUES, _TOPICS)
+    return _with_batches(root, disk, found) if has_batches else found
+
+
+def batch_topics(root: str, disk: Disk) -> frozenset[str] | None:
+    """Return the topics that have batch queues; None if their table cannot be understood.
+
+    Args:
+        root: the store's directory.
+        disk: bound to it.
+    """
+    path, data = os.path.join(root, "config", "topics.json"), None
+    with contextlib.suppress(IsADirectoryError, NotADirectoryError):
+        data = disk.read_if_exists(path, _TOPICS_SIZE_MAX)
+    if data is None or _BATCH_TOPIC.search(data) is None:
+        return frozenset()
+    try:
+        table = json.loads(data)["topicConfigTable"]
+        return frozenset(
+            name
+            for name, about in table.items()
+            if (about.get("attributes") or {}).get("queue.type") == "BatchCQ"
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _with_batches(root: str, disk: Disk, found: list[FoundFiles]) -> list[FoundFiles]:
+    """Return ``found`` with what the kinds of queues in a directory are, by its table of topics."""
+    topics = batch_topics(root, disk)
+    others = [each for each in found if each.row.kind not in (_QUEUES, _TOPICS)]
+    wrong = ["config/topics.json"] if topics is None else []
+    plain = [f"consumequeue/{topic}" for topic in sorted(topics or ()) if is_safe_name(topic)]
+    wrong += [path for path in plain if disk.exists(os.path.join(root, path))]
+    if any(each.row.kind == _QUEUES for each in found):
+        names = disk.list_names(os.path.join(root, "batchconsumequeue"))
+        strays = (name for name in names if name not in (topics or ()) and not is_system_name(name))
+        wrong += [f"batchconsumequeue/{name}" for name in strays]
+    rows = {each.kind: each for each in BROKER_FILES}
+    if wrong:
+        others.append(FoundFiles(rows[_QUEUES], wrong[-1]))
+    if topics:
+        others.append(FoundFiles(rows[_TOPICS], "config/topics.json", topics))
+    return others
 
 
 def holds_sized_files(root: str, disk: Disk, names: Collection[str]) -> bool:
@@ -239,20 +281,21 @@ def holds_sized_files(root: str, disk: Disk, names: Collection[str]) -> bool:
     return not {"consumequeue", "index", *traces}.isdisjoint(names)
 
 
-def refuse_broker_files(root: str, disk: Disk, names: Iterable[str]) -> None:
-    """Raise if a directory holds files beside which reput must not write.
+def refuse_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[FoundFiles]:
+    """Raise if a directory holds files beside which reput must not write; return the others.
 
     Raises:
         UnsupportedFilesError: it names all of them; nothing was changed.
     """
-    refused = None
-    for each in find_broker_files(root, disk, names):
+    found, refused = find_broker_files(root, disk, names), None
+    for each in found:
         if each.row.harm:
             refused = [*(refused or ()), each]
     if refused is not None:
         what = "; ".join(f"{each.path}: {each.row.what}" for each in refused)
         row = refused[0].row
         raise UnsupportedFilesError(root, what, row.harm, row.step)
+    return found
 
 
 def _first(root: str, disk: Disk, folder: str, row: BrokerFiles) -> str | None:
@@ -287,6 +330,6 @@ def _counts(path: str, disk: Disk, row: BrokerFiles) -> bool:
     about = disk.status(path)
     if not stat.S_ISREG(about.st_mode) or (row.is_filled and not about.st_size):
         return False
-    return row.kind != "batch-topics" or (
+    return row.kind != _TOPICS or (
         _BATCH_TOPIC.search(disk.read_file(path, _TOPICS_SIZE_MAX)) is not None
     )

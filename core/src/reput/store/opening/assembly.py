@@ -210,6 +210,7 @@ def _opener(
         point.wake,
         point.renew_interest,
         (lambda text: None) if request.writable else locked.problems.report,
+        locked.batch_topics,
     )
 
 

@@ -47,6 +47,7 @@ from reput.store.config import (
     with_small_sizes,
 )
 from reput.store.directory.brokerfiles import (
+    FoundFiles,
     find_broker_files,
     holds_sized_files,
     refuse_broker_files,
@@ -149,6 +150,8 @@ class LockedStore:
     """Whether no program has made files of a log or of plugins yet."""
     ledger: str | None
     """Name of the folder in which DLedger keeps the log, or its later part."""
+    batch_topics: frozenset[str]
+    """Topics that have batch queues."""
 
     def lost_head(self, files: MappedFileQueue) -> Loss | None:
         """Return what the log has lost at its beginning; None if that is nothing, or not known."""
@@ -206,6 +209,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     """
     root, disk = request.root, request.disk
     names: list[str] = []
+    found: list[FoundFiles] = []
     if request.writable:
         try:
             names = [] if is_missing else disk.list_names(root)
@@ -213,7 +217,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
             raise StoreNotFoundError(root, f"{EXPECTED}; this is a file") from None
         if UNFINISHED in names:
             refuse_unfinished(root, disk)
-        refuse_broker_files(root, disk, names)
+        found = refuse_broker_files(root, disk, names)
         if "commitlog" not in names:
             refuse_other_files(root, names)
     else:
@@ -234,7 +238,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         lock.acquire()
         disk.hold(*held_directories(request))
     else:
-        ledger = _look_at_broker_files(root, disk, problems)
+        ledger = _look_at_broker_files(root, disk, problems, found)
         if ledger is None and not disk.exists(request.path("commitlog")):
             raise StoreNotFoundError(root, expected_at(root))
     note = LogStateFile.of(root, disk, problems.pass_over)
@@ -256,16 +260,27 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         clean,
         manifest is None and request.writable and not holds_sized_files(root, disk, names),
         ledger,
+        found[-1].topics if found else frozenset(),  # their row is the last
     )
 
 
-def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str | None:
-    """Report what a reader does not show of brokers' files; return DLedger's folder if any."""
+def _look_at_broker_files(
+    root: str, disk: Disk, problems: StoreProblems, found: list[FoundFiles]
+) -> str | None:
+    """Report what a reader does not show of brokers' files; return DLedger's folder if any.
+
+    Args:
+        root: the store's directory.
+        disk: bound to it.
+        problems: is added to.
+        found: is added to.
+    """
     try:
         names = disk.list_names(root)
-        for found in find_broker_files(root, disk, names):
-            if found.row.unseen:
-                problems.report(found.problem)
+        found += find_broker_files(root, disk, names)
+        for each in found:
+            if each.row.unseen:
+                problems.report(each.problem)
         return ledger_in(root, disk, names)
     except FileNotFoundError:
         return None

@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 
 from reput.errors import CodecNotFoundError, CorruptFileError, UnpackError
+from reput.record import unwrapped_batch
 from reput_arrow.logs.discovery import find_logs
 from reput_arrow.logs.logopening import open_log
 from reput_arrow.logs.logplace import LogPlace
@@ -209,11 +210,15 @@ def rows_of(
     schema: pa.Schema,
     conditions: tuple[Condition | Left, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Make Arrow batches of the batches that one task has read; see `read_task`."""
+    """Make Arrow batches of the batches that one task has read; see `read_task`.
+
+    The messages of an inner batch are rows of their own.
+    """
     added = (STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN)
     columns = [name for name in schema.names if name not in added]
     plain = pa.schema([schema.field(name) for name in columns])
-    for batch in batches:
+    for stored in batches:
+        batch = unwrapped_batch(stored)
         rows = wanted_rows(batch, options, conditions, task.bounds)
         if rows is None or rows.any():
             for first in range(0, len(batch), options.batch_rows):

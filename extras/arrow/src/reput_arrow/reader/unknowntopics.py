@@ -48,7 +48,7 @@ def _with_queues(place: LogPlace) -> list[str]:
         for folder in _FOLDERS:
             if any(name == _ROCKSDB for name, *_ in found.files(folder)):
                 return []  # only RocksDB knows all topics
-        return found.names(_FOLDERS[0])
+        return [*found.names(_FOLDERS[0]), *found.names("batchconsumequeue")]
     finally:
         found.pool.close()
 

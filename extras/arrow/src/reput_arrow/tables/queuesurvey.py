@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from reput.errors import ReputError
-from reput.record import queue_keys
+from reput.record import queue_keys, unwrapped_batch
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.logopening import open_log
@@ -70,7 +70,7 @@ class Survey:
         with open_log(self.place, 0) as log:
             log.find_end()
             for batch in log.scan(log.min_physical_offset if start is None else start):
-                self._add(batch)
+                self._add(unwrapped_batch(batch))
         return self
 
     def _forget(self) -> None:

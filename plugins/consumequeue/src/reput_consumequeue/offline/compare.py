@@ -27,6 +27,7 @@ from reput_consumequeue.extend.layout import (
 )
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.offline.aligned import aligned_differences
+from reput_consumequeue.offline.batchcompare import batch_differences, is_of_batches
 from reput_consumequeue.offline.explain import MESSAGES_MAX, message_of
 from reput_consumequeue.queuefiles import unit_file_size
 from reput_tools.offline import Compared, Comparison, Difference, TouchedMessage
@@ -55,8 +56,11 @@ _TOO_MUCH: Final = "nothing in the log leads to this unit"
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
     """Compare the queues that differ unit by unit; see `reput_tools.offline.hookspecs`."""
     queues: dict[tuple[str, str], list[Difference]] = {}
-    counted: list[Difference] = []
+    batches = [each for each in differences if is_of_batches(each)]
+    counted = list(batch_differences(comparison, batches))
     for each in differences:
+        if is_of_batches(each):
+            continue
         steps = each.path.split("/")
         if len(steps) == 4 and len(steps[3]) == 20 and steps[3].isdigit():
             queues.setdefault((steps[1], steps[2]), []).append(each)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import logging
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from reput.log import CUT
 from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
-from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_units
+from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE, gone_units, pre_blank_units
 from reput_consumequeue.queuefiles import QueueFiles
 from reput_consumequeue.recordfiles import FileSet
 
@@ -60,12 +60,16 @@ class ConsumeQueue:
         "topic_bytes",
     )
 
+    is_batch: ClassVar[bool] = False
+    """Whether units lead to records of several messages; see `BatchQueue`."""
+    unit_dtype: ClassVar[np.dtype[np.void]] = UNIT_DTYPE
+
     def __init__(self, topic: str, queue_id: int, directory: str, shared: FileSet) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.is_light = topic.startswith(LIGHT_QUEUE_PREFIX)
         self.queue_id = queue_id
-        self.files = QueueFiles(directory, shared)
+        self.files = QueueFiles(directory, shared, self.unit_dtype)
         self.extend: ExtendFiles | None = None
         self.min_offset = 0
         self.max_offset = 0
@@ -74,6 +78,10 @@ class ConsumeQueue:
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
+
+    def offset_of(self, unit: int) -> int:
+        """Return the queue offset of the first message of a unit, or of the next message."""
+        return unit
 
     def append_run(
         self,
@@ -242,7 +250,7 @@ class ConsumeQueue:
             self.extend.keep()
         # Readers look at the extent first, so it must grow after the bytes are written.
         self.max_physical_offset = end
-        self.max_offset += len(data) // UNIT_SIZE
+        self.max_offset += len(data) // self.files.record_size
 
 
 def _units(data: memoryview, first: int, stop: int) -> memoryview:

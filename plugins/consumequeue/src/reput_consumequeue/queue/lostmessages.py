@@ -33,7 +33,8 @@ def report_lost_messages(
     place = queue.files.read_place(first) if first < queue.max_offset else None
     if place is None or not 0 <= place[0] < queue.max_physical_offset:
         return
-    count = queue.max_offset - first
+    first, end = queue.offset_of(first), queue.offset_of(queue.max_offset)
+    count = end - first
     context.note_loss(
         Loss(
             place[0],
@@ -44,6 +45,6 @@ def report_lost_messages(
             queue.queue_id,
             first,
             CUT,
-            queue_end_offset=queue.max_offset,
+            queue_end_offset=end,
         )
     )

@@ -77,6 +77,8 @@ class QueueLedger:
         lacking = 0
         for key, reach in list(self._noted.items()):
             end = queues[key].max_offset if key in queues else 0
+            if key in queues and queues[key].is_batch:
+                end = queues[key].offset_of(end)  # its units are counted from a place that moves
             if end >= reach.max_offset:
                 continue
             if not self._is_in_log(key, reach):
@@ -125,9 +127,12 @@ class QueueLedger:
     def _take(self, queues: Queues) -> None:
         for key, queue in list(queues.items()):
             noted, end = self._noted.get(key), queue.max_offset
+            if queue.is_batch:
+                end = queue.offset_of(end)
             if noted is not None and noted.max_offset >= end:
                 continue  # also a queue that is being rebuilt
-            place = queue.files.read_place(end - 1) if end > queue.min_offset else None
+            last = queue.max_offset - 1
+            place = queue.files.read_place(last) if last >= queue.min_offset else None
             if place is not None:
                 self._noted[key] = QueueExtent(end, place[0])
 

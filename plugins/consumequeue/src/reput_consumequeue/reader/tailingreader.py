@@ -90,7 +90,7 @@ class TailingReader:
         Only units above the recorded progress are ever cut. So nothing was cut before a unit that
         lies below the progress.
         """
-        if answer.status is ReadStatus.OFFSET_FOUND_NULL:
+        if queue.is_batch or answer.status is ReadStatus.OFFSET_FOUND_NULL:
             return True
         units = queue.files.read(queue_offset, queue.files.per_file)
         gap = valid_count(units)

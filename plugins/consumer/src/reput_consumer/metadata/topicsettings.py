@@ -55,6 +55,11 @@ class TopicSettings:
         return bool(self.perm & PERM_WRITE)
 
     @property
+    def has_batch_queues(self) -> bool:
+        """Whether a record of the topic may hold several messages."""
+        return self.attributes.get("queue.type") == "BatchCQ"
+
+    @property
     def is_prioritized(self) -> bool:
         """Whether the queue of a message is its priority, which pop takes from the highest on."""
         return str(self.attributes.get("message.type", "")).upper() == "PRIORITY"

@@ -127,6 +127,7 @@ def get(
             raise Failure(message, ExitCode.NOT_FOUND)
         # The producer's own id has as many digits.
         message = _newest_with_key(path, topic, msgid, message, problems)
+    _hint_at_batch(path, message)
     body_of = bodies(raw=raw)
     if only_bytes:
         stream = sys.stdout.buffer
@@ -138,6 +139,19 @@ def get(
         print_json(document | ({"problems": list(problems)} if problems else {}))
     else:
         _print(message, body, body_of)
+
+
+def _hint_at_batch(path: str, message: MessageView) -> None:
+    """Say how the messages of an inner batch are shown, which is one record."""
+    from reput.record import unwrapped
+
+    count = len(unwrapped(message))
+    if count > 1:
+        name, queue_id, first = shlex.quote(message.topic), message.queue_id, message.queue_offset
+        warn(
+            f"this record is a batch of {count} messages: `reput cat {shlex.quote(path)} {name} "
+            f"--queue {queue_id} --from {first} --count {count}` shows them"
+        )
 
 
 def _place(msgid: str | None, offset: int | None) -> int | None:

@@ -30,6 +30,8 @@ def batches_between(
 ) -> Iterator[DispatchBatch]:
     """Yield batches from ``start`` on that may hold messages of these times.
 
+    The messages of an inner batch are rows of their own.
+
     Args:
         store: an open store.
         start: physical offset of a record or of a file.
@@ -38,12 +40,13 @@ def batches_between(
         stop: physical offset at which reading ends; the log's end when left out.
     """
     from reput.log import CLOCK_SLACK_MS
+    from reput.record import unwrapped_batch
 
     runs = time_runs(store)
     if begin is not None:
         start = max(start, runs.first_file_since(store.log, begin))
     for batch in store.scan(start, stop):
-        yield batch
+        yield unwrapped_batch(batch)
         if end is not None and len(batch):
             earliest = int(batch.store_timestamp.min())
             if earliest > end + CLOCK_SLACK_MS and not runs.comes_again(batch.end_offset, end):

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from reput.plugin import QueueInfo
-from reput.record import queue_keys, queue_of_key
+from reput.record import queue_keys, queue_of_key, unwrapped_batch
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_tools.offline import DamageCollector
 from reput_tools.offline.fillers import filler_count
@@ -57,8 +57,9 @@ def census(store: Store, on_progress: Callable[[int, int], None]) -> TopicCensus
     queues: dict[tuple[str, int], CountedQueue] = {}
     count, damaged = 0, DamageCollector(store.log)
     for batch in store.scan(first, last, check_crc=True):
-        count += len(batch) - filler_count(batch)
-        _count(batch, queues)
+        messages = unwrapped_batch(batch)
+        count += len(messages) - filler_count(batch)
+        _count(messages, queues)
         damaged.add(batch)
         on_progress(batch.end_offset - first, last - first)
     damaged.add_end(store.recovery.finding)

@@ -166,7 +166,7 @@ def _convertible(closed: ClosedStore) -> list[FoundFiles]:
         raise _refused(closed.root, others)
     converted = [each for each in found if each.row.kind in _CONVERTED]
     if not converted:
-        reason = "it is a plain store, which reput and brokers write as it is"
+        reason = "it is a plain store, or has batch queues, which reput and brokers write as it is"
         raise NotConvertibleError(closed.root, reason)
     return converted
 
@@ -215,6 +215,7 @@ class _Making:
             sections: dict[str, Any] = {LOG_SECTION: {"file_size": log.file_size}}
         else:
             sections = {}
+        self._copy_settings(root, disk, settings)  # they say which kind of queues topics have
         left = {each for each in closed.disk.list_names(closed.root) if self._is_log(each)}
         rebuilt: list[Rebuilt] = []
         derived = derived_plugins(plugins)
@@ -227,7 +228,6 @@ class _Making:
         left |= {*OWN, *_LEFT, *derived_names(plugins)}
         left |= _EPOCHS if converted.moved_count else frozenset()
         notices = copy_others(closed.disk, closed.root, disk, root, left)
-        self._copy_settings(root, disk, settings)
         disk.flush_directory(root)
         if converted.message_count:
             notices += open_once(root, sections or None, self.step)

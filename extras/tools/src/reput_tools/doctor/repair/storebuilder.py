@@ -104,6 +104,7 @@ def build(
     bring(root, disk)
     mending.write()
     _write_notes(plan, root, disk)
+    _take_over_config(source, root, disk)  # first, as topics say which kind of queues they have
     rebuilt, notices = _rebuild(source, root, disk, jobs, step)
     notices += _take_over(source, root, disk)
     notices += _open_once(plan, root, disk, step)
@@ -228,7 +229,6 @@ def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
         if entry.name in _REMADE or not entry.is_dir(follow_symlinks=source.disk.follows_links):
             continue
         copy_tree(source.disk, entry.path, disk, os.path.join(root, OWN_DIRECTORY, entry.name))
-    _take_over_config(source, root, disk)
     disk.flush_directory(root)
     return notices
 

@@ -9,6 +9,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.log import Damage
+from reput.record import unwrapped_batch
 from reput_tools.doctor.statistics.counts import Counts, TimeRange
 from reput_tools.doctor.statistics.logpart import LogPart, open_log
 from reput_tools.doctor.tornrecord import torn_damages
@@ -125,7 +126,7 @@ def _count(task: _Task, report: Callable[[int], None]) -> CountedLog:
         split = _left_of(split, log, found)
         try:
             for batch in read_split(log, split, check_crc=True):
-                found.counts.add(batch)
+                found.counts.add(unwrapped_batch(batch))
                 report(batch.end_offset - task.split.start_offset)
         except (CorruptFileError, FileNotFoundError):
             return CountedLog(Counts(task.times, task.marks), is_sound=False)
@@ -139,7 +140,7 @@ def _search(task: _Task, report: Callable[[int], None]) -> CountedLog:
         split = _left_of(split, log, found)
         collector = DamageCollector(log)
         for batch in log.scan(split.start_offset, split.end_offset, check_crc=True):
-            found.counts.add(batch)
+            found.counts.add(unwrapped_batch(batch))
             collector.add(batch)
             if collector.damages:
                 found.note(collector.damages)

@@ -1,0 +1,3 @@
+"""Batch queues: their layout, and how they are built and read."""
+
+from __future__ import annotations
