@@ -86,16 +86,25 @@ def test_a_topic_that_cannot_be_is_refused(served, header, said):
     assert said in answer.remark
 
 
-def test_a_topic_whose_queues_cannot_be_written_is_refused(served):
-    peer = served.peer()
+def test_a_topic_keeps_its_kind_of_queues(served):
+    peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_TOPIC
+    served.store.put(reput.Message("plain", b"x", queue_id=0))
 
-    answer = peer.ask(
-        RequestCode.UPDATE_AND_CREATE_TOPIC, create("batches", attributes="+queue.type=BatchCQ")
-    )
+    made = peer.ask(code, create("batches", attributes="+queue.type=BatchCQ"))
+    again = peer.ask(code, create("batches", attributes="+queue.type=BatchCQ"))
+    changed = peer.ask(code, create("batches", attributes="+queue.type=SimpleCQ"))
+    removed = peer.ask(code, create("batches", attributes="-queue.type"))
+    filled = peer.ask(code, create("plain", attributes="+queue.type=BatchCQ"))
+    deleted = peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic="batches"))
 
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert answer.remark == "queue.type: value is not in set: SimpleCQ"
-    assert served.store.plugin("consumer").topics.get("batches") is None
+    assert (made.code, again.code) == (ResponseCode.SUCCESS, ResponseCode.SUCCESS)
+    assert "a topic keeps its kind of queues, which is BatchCQ" in changed.remark
+    assert removed.remark == changed.remark
+    assert "plain queues already" in filled.remark
+    assert "delete the topic with the broker" in deleted.remark
+    topics = served.store.plugin("consumer").topics
+    assert topics.get("batches").has_batch_queues
+    assert topics.get("plain") is None
 
 
 def test_topics_are_made_together_or_not_at_all(served):

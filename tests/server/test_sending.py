@@ -98,6 +98,42 @@ def test_the_messages_of_a_batch_are_stored_one_by_one(served):
     assert answer.fields["queueOffset"] == "0"
 
 
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_batch_to_a_topic_with_batch_queues_is_one_record_if_it_has_a_key(served, has_key):
+    topics = served.store.plugin("consumer").topics
+    topics.put(TopicSettings(topic="b", attributes={"queue.type": "BatchCQ"}))
+    entries = [BatchEntry(b"%d" % at, f"UNIQ_KEY\x01u{at}\x02".encode(), at) for at in range(3)]
+    header = message("b", batch=True, properties="UNIQ_KEY\x01all\x02" if has_key else "")
+    peer, body = served.peer(), encode_batch(entries)
+
+    answers = [peer.ask(RequestCode.SEND_BATCH_MESSAGE, header, body=body) for _ in range(2)]
+
+    found = stored(served, "b")
+    assert [each.body for each in found] == [b"0", b"1", b"2"] * 2
+    assert [each.queue_offset for each in found] == list(range(6))
+    assert [each.unique_key for each in found] == ["u0", "u1", "u2"] * 2
+    assert [each.fields["queueOffset"] for each in answers] == ["0", "3"]
+    assert [each.fields.get("batchUniqId") for each in answers] == ["all" if has_key else None] * 2
+    offset = int(answers[1].fields["msgId"][-16:], 16)
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+    back = SendBack(offset=offset, group="billing", delay_level=0)
+    code = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code
+    record = served.store.get(offset)
+    if has_key:
+        assert code == ResponseCode.MESSAGE_ILLEGAL  # the client sends the message itself
+        assert record.body == body
+        assert record.sys_flag & 0xC0 == 0xC0
+        assert record.properties == {
+            "UNIQ_KEY": "all",
+            "INNER_NUM": "3",
+            "INNER_BASE": "3",
+            **TRACED,
+        }
+    else:
+        assert code == ResponseCode.SUCCESS
+        assert len({each.physical_offset for each in found}) == 6
+
+
 def test_the_properties_of_a_batch_follow_those_of_each_message(served):
     own = [b"KEYS\x01ka\x02", b"KEYS\x01kb", b""]
     body = encode_batch([BatchEntry(b"x", properties) for properties in own])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reput_consumer.errors import GroupKindError as GroupKindError
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.errors import SubscriptionMismatchError as SubscriptionMismatchError
+    from reput_consumer.errors import TopicKeptError as TopicKeptError
     from reput_consumer.group.membersettings import EARLIEST as EARLIEST
     from reput_consumer.group.membersettings import LATEST as LATEST
     from reput_consumer.group.membersettings import MemberSettings as MemberSettings
@@ -121,6 +122,7 @@ _EXPORTS = {
     "Start": "group.membersettings",
     "TAG": "selectors",
     "SubscriptionMismatchError": "errors",
+    "TopicKeptError": "errors",
     "TagFilter": "selectors",
     "TopicSettings": "metadata.topicsettings",
     "are_mixed": "selectors",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.errors import UnsupportedFilesError
+from reput_consumer.errors import TopicKeptError
 from reput_consumer.names import RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
@@ -29,19 +29,14 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
 
     Raises:
         ReputError: the store is read-only, its queues cannot be read, or the log not be flushed.
-        UnsupportedFilesError: the topic has batch queues.
+        TopicKeptError: the topic has batch queues.
         OSError: a file cannot be written.
     """
     port.check_writable()
     settings = port.topics.get(topic)
     if settings is not None and settings.has_batch_queues:
         # Its queues would stay, and nothing would say of which kind they are.
-        raise UnsupportedFilesError(
-            port.context.root,
-            f"the topic {topic!r} with batch queues (queue.type=BatchCQ)",
-            "a broker would not start with the queues of a deleted topic",
-            "delete the topic with the broker",
-        )
+        raise TopicKeptError(topic)
     retries = [each for each in _pop_retry_topics(port, topic) if each != topic]
     was_there = [_delete(port, each) for each in [topic, *retries]]
     port.save()

@@ -18,6 +18,7 @@ __all__ = [
     "MemberExistsError",
     "NotAssignedError",
     "SubscriptionMismatchError",
+    "TopicKeptError",
 ]
 
 
@@ -106,4 +107,18 @@ class NotAssignedError(ReputError, LookupError):
         return (
             f"a consumer of group {self.group!r} does not read {self.queue.topic}/"
             f"{self.queue.queue_id}: its property queues lists what it reads"
+        )
+
+
+@attrs.define(eq=False)
+class TopicKeptError(ReputError):
+    """A topic with batch queues is to be deleted."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic!r} has batch queues (queue.type=BatchCQ) and was not deleted: a "
+            "broker does not start with the queues of an unknown topic; "
+            "delete the topic with the broker"
         )

@@ -134,7 +134,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
     def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
         """Lower offsets that a power cut has left beyond the log."""
         files = self._of_files
-        clamp_offsets(files.offsets, files.topics, queue_offsets)
+        clamp_offsets(files.offsets, queue_offsets)
 
     @property
     def put_interest(self) -> PutInterest:

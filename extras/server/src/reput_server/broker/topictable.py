@@ -92,6 +92,11 @@ class TopicTable:
             return TopicSettings(topic=topic, read_queues=count, write_queues=count)
         return None
 
+    def has_batch_queues(self, topic: str) -> bool:
+        """Whether a topic of the broker's file has batch queues; reads no disk."""
+        settings = self.plugin.topics.get(topic)
+        return settings is not None and settings.has_batch_queues
+
     def find(self, topic: str, *, looks_again: bool = False) -> TopicSettings | None:
         """Return a topic; None if neither the broker's file nor the store has it.
 
@@ -141,8 +146,10 @@ class TopicTable:
 
         Raises:
             OSError: the broker's file cannot be written.
-            ValueError: a number that no topic has.
+            ValueError: a number that no topic has, or batch queues for a topic with plain ones.
         """
+        many = list(many)
+        self._check_kinds(many)
         self.plugin.topics.put_many(
             [
                 reput_consumer.TopicSettings(
@@ -158,6 +165,16 @@ class TopicTable:
                 for settings in many
             ]
         )
+
+    def _check_kinds(self, many: Iterable[TopicSettings]) -> None:
+        """Refuse batch queues for a topic that has plain ones, also if it was deleted since."""
+        new = {each.topic for each in many if each.attributes.get("queue.type") == "BatchCQ"}
+        new = {topic for topic in new if not self.has_batch_queues(topic)}
+        if new:
+            self.store.wait_dispatched(_DISPATCH_SECONDS, plugins=[_QUEUES])
+            for queue in self.store.queues():
+                if queue.topic in new:
+                    raise ValueError(f"queue.type: topic {queue.topic} has plain queues already")
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; return whether there was one.

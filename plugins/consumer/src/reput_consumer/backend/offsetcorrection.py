@@ -9,30 +9,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reput_consumer.names import LIGHT_PREFIX, SYSTEM_GROUP_PREFIX
 
 if TYPE_CHECKING:
     from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
-    from reput_consumer.metadata.topicsettings import Topics
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["clamp_offsets"]
 
-_QUEUE_TYPE: Final = "queue.type"
-_BATCH: Final = "BatchCQ"
 
-
-def clamp_offsets(
-    offsets: ConsumerOffsets, topics: Topics, queue_offsets: Mapping[tuple[str, int], int]
-) -> None:
+def clamp_offsets(offsets: ConsumerOffsets, queue_offsets: Mapping[tuple[str, int], int]) -> None:
     """Lower offsets that count more messages than there are, durably, with a warning for each.
 
     Args:
         offsets: the offsets of all groups.
-        topics: queues of kinds that only brokers read are left alone.
         queue_offsets: the queue offset that the next message of each (topic, queue id) gets.
 
     Raises:
@@ -43,7 +36,7 @@ def clamp_offsets(
             continue
         for (topic, queue_id), offset in by_queue.items():
             end = queue_offsets.get((topic, queue_id), 0)
-            if offset <= end or _is_foreign(topic, topics):
+            if offset <= end or topic.startswith(LIGHT_PREFIX):  # it may have no queue files
                 continue
             offsets.commit(group, {(topic, queue_id): end})
             logger.warning(
@@ -52,10 +45,3 @@ def clamp_offsets(
                 *(group, topic, queue_id, offset, end),
             )
     offsets.save()  # counts no message that is not on disk: the committed offset is lower
-
-
-def _is_foreign(topic: str, topics: Topics) -> bool:
-    """Whether a store may have no queue files of a topic although the topic has messages."""
-    settings = topics.get(topic)
-    is_batch = settings is not None and settings.attributes.get(_QUEUE_TYPE) == _BATCH
-    return is_batch or topic.startswith(LIGHT_PREFIX)

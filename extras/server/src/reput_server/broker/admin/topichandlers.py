@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicHandlers"]
 
+_KIND: Final = "queue.type"
+_PLAIN: Final = "SimpleCQ"
 _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
     "cleanup.policy": frozenset({"COMPACTION", "DELETE"}),
     "message.type": frozenset(
         ("DELAY", "FIFO", "LITE", "MIXED", "NORMAL", "PRIORITY", "TRANSACTION", "UNSPECIFIED")
     ),
-    "queue.type": frozenset({"SimpleCQ"}),
+    "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
     "reserve.time": None,
 }
 """Attributes of topics that are not numbers, and their values; None for any."""
@@ -131,6 +133,11 @@ class TopicHandlers:
                 text = f"attribute {word[:80]!r}; +NAME=VALUE or -NAME expected"
                 raise Refusal(ResponseCode.SYSTEM_ERROR, text)
             _check_attribute(name, value if sign == "+" else None)
+        if known is not None:
+            old, new = (each.get(_KIND, _PLAIN) for each in (known.attributes, attributes))
+            if old != new:
+                text = f"{_KIND}: a topic keeps its kind of queues, which is {old}"
+                raise Refusal(ResponseCode.SYSTEM_ERROR, text)
         return attributes
 
     async def all(self, request: Request) -> Command:

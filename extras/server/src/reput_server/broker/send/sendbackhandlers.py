@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError, OffsetOutOfRangeError
+from reput.record.layout import INNER_BATCH
 from reput_client.remoting import Command, RequestCode, ResponseCode, SendBack
 from reput_server.errors import Refusal
 
@@ -53,7 +54,11 @@ class SendBackHandlers:
 
     def _message(self, physical_offset: int) -> MessageView:
         try:
-            return self.context.store.get(physical_offset)
+            message = self.context.store.get(physical_offset)
         except (OffsetOutOfRangeError, CorruptFileError):
             text = f"look message by offset failed, {physical_offset}"
             raise Refusal(ResponseCode.SYSTEM_ERROR, text) from None
+        if message.sys_flag & INNER_BATCH:  # the client sends the message itself then
+            text = f"a batch of messages is at {physical_offset}, and none of them is named"
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
+        return message

@@ -14,6 +14,7 @@ import attrs
 from reput import Message
 from reput.errors import PutError
 from reput.record import encode_properties
+from reput.record.layout import INNER_BATCH, NEED_UNWRAP
 from reput_client.remoting import (
     BodyError,
     Command,
@@ -131,8 +132,10 @@ class SendHandlers:
         )
         if not is_batch and PRIORITY in found:
             first, queue_id = self._prioritized(first, queue_id, found)
+        batch_key = None
         if is_batch:
             messages = await self._of_batch(command, self._unpacked, first, send, found)
+            batch_key = found.get(KEY) if self._is_inner(topic, found) else None
         else:
             self._check_plugins(found)
             messages = [first]
@@ -144,6 +147,7 @@ class SendHandlers:
             queue_id=queue_id,
             queue_offset=stored.places[0][0],
             transaction_id=None if is_reply else found.get(KEY),
+            batch_uniq_id=batch_key,
         )
         if stored.late is None:
             return command.answer(ResponseCode.SUCCESS, header, more=TRACED)
@@ -175,7 +179,10 @@ class SendHandlers:
         return ",".join(self.context.message_id(physical) for _, physical in stored.places)
 
     def _unpacked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
-        """Return the messages of a batch, one for each record."""
+        """Return the messages of a batch, one for each record.
+
+        In a topic with batch queues a batch that has a key is one record.
+        """
         if send.topic.startswith(RETRY_PREFIX):
             text = f"batch request does not support retry group {send.topic}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
@@ -190,6 +197,11 @@ class SendHandlers:
             entries = decode_batch(batch.body)
         except BodyError as error:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        if entries and self._is_inner(batch.topic, found):
+            counted = {**found, "INNER_NUM": str(len(entries))}
+            stored = encode_properties(counted).encode("utf-8", "replace")
+            flags = batch.sys_flag | INNER_BATCH | NEED_UNWRAP
+            return [attrs.evolve(batch, sys_flag=flags, properties=stored)]
         # Every message gets the shared properties, so a few megabytes could become gigabytes.
         if len(entries) * len(shared) > _SHARED_MAX:
             text = f"{len(entries)} messages with {len(shared)} bytes of properties each"
@@ -203,6 +215,10 @@ class SendHandlers:
         if not messages:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
         return messages
+
+    def _is_inner(self, topic: str, properties: Mapping[str, str]) -> bool:
+        """Whether a batch with these properties is stored as one record."""
+        return KEY in properties and self.context.topics.has_batch_queues(topic)
 
     def _prioritized(
         self, message: Message, queue_id: int, properties: dict[str, str]
