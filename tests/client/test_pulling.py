@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reput.errors import CorruptFileError
 from reput.record import Encoder, Message
 from reput_client.consumer.pendingpulls import messages_in
+from reput_client.remoting import BatchEntry, encode_batch
 
 _RECORDS = [
     Encoder().encode(Message("orders", b"body %d" % number, tags="t"), number, 100 * number, 1)
@@ -26,6 +27,17 @@ def test_messages_stand_back_to_back() -> None:
         (2, b"body 2"),
     ]
     assert messages_in(b"", "10.0.0.1:10911") == []
+
+
+def test_messages_of_a_batch_are_unwrapped_from_where_the_fetch_begins() -> None:
+    body = encode_batch([BatchEntry(b"%d" % at, b"TAGS\x01t\x02") for at in range(3)])
+    record = Encoder().encode(Message("orders", body, sys_flag=0xC0), 7, 100, 1)
+
+    found = messages_in(_BODY + record, "10.0.0.1:10911", 8)
+
+    assert [(each.queue_offset, each.body) for each in found[3:]] == [(8, b"1"), (9, b"2")]
+    assert [each.tags for each in found[3:]] == ["t", "t"]
+    assert len(found) == 5
 
 
 def test_an_answer_that_is_cut_is_an_error_that_names_the_broker_and_the_place() -> None:

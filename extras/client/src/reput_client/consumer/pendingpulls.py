@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError, ReputError
-from reput.record import MessageView
+from reput.record import MessageView, unwrapped
 from reput_client.errors import BrokerError, ClientError
 from reput_client.remoting import (
     MASTER_ID,
@@ -145,7 +145,7 @@ class PendingPulls:
         self._suggested[queue] = found.suggest_which_broker_id
         if status is not FetchStatus.FOUND:
             return Fetched(status, found.next_begin_offset)
-        messages = messages_in(answer.body, address)
+        messages = messages_in(answer.body, address, request.queue_offset)
         return Fetched(
             status, found.next_begin_offset, messages, [each.queue_offset for each in messages]
         )
@@ -154,17 +154,21 @@ class PendingPulls:
 _CODES: Final = frozenset(_STATUSES)
 
 
-def messages_in(body: bytes, address: str) -> list[MessageView]:
+def messages_in(body: bytes, address: str, queue_offset: int = 0) -> list[MessageView]:
     """Return the stored messages that stand back to back in the body of an answer.
+
+    Those of an inner batch, which is one record, are unwrapped. A broker answers with whole
+    batches, also if the fetch begins inside of one.
 
     Args:
         body: the bytes.
         address: the sender, for the error.
+        queue_offset: where the fetch begins: messages of a batch before it are left out.
 
     Raises:
         CorruptFileError: a message is cut, or its body does not match its checksum.
     """
-    found = []
+    found: list[MessageView] = []
     position, end = 0, len(body)
     while position < end:
         size = int.from_bytes(body[position : position + _SIZE_BYTES], "big", signed=True)
@@ -175,6 +179,10 @@ def messages_in(body: bytes, address: str) -> list[MessageView]:
         if not view.body_matches():
             reason = f"message {view.msg_id}: its body does not match its checksum"
             raise CorruptFileError(f"answer of {address}", position, reason)
-        found.append(view)
+        parts = unwrapped(view)
+        if len(parts) > 1:
+            found += [each for each in parts if each.queue_offset >= queue_offset]
+        else:
+            found += parts
         position += size
     return found
