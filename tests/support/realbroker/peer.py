@@ -17,6 +17,7 @@ class Peer(LineProcess):
         """Send messages one by one; the answer to each.
 
         A message: topic, body (text), and where wanted tags, keys, properties, queue_id, broker.
+        With ``bodies`` in place of a body it is a batch of messages for one queue.
         """
         sent: list[Row] = self.ask(do="send", messages=messages)["sent"]
         return sent

@@ -124,7 +124,9 @@ public final class Peer {
         }
         List<Map<String, Object>> sent = new ArrayList<>();
         for (Map<String, Object> each : messages) {
-            SendResult result = each.containsKey("queue_id")
+            SendResult result = each.containsKey("bodies")
+                ? producer.send(batch(each), new MessageQueue(text(each, "topic", ""), text(each, "broker", "broker-a"), number(each, "queue_id")))
+                : each.containsKey("queue_id")
                 ? producer.send(message(each), new MessageQueue(text(each, "topic", ""), text(each, "broker", "broker-a"), number(each, "queue_id")))
                 : producer.send(message(each));
             Map<String, Object> row = new LinkedHashMap<>();
@@ -136,6 +138,16 @@ public final class Peer {
             sent.add(row);
         }
         return sent;
+    }
+
+    private static List<Message> batch(Map<String, Object> asked) {
+        List<Message> messages = new ArrayList<>();
+        for (Object body : (List<Object>) asked.get("bodies")) {
+            Map<String, Object> one = new HashMap<>(asked);
+            one.put("body", body);
+            messages.add(message(one));
+        }
+        return messages;
     }
 
     private static Message message(Map<String, Object> asked) {
