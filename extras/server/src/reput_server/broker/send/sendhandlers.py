@@ -24,6 +24,7 @@ from reput_client.remoting import (
     SendShort,
     decode_batch,
 )
+from reput_server.broker.lite.litenames import LISTED, LITE_TOPIC, light_queue_of
 from reput_server.broker.send.messageproperties import (
     KEY,
     PRIORITY,
@@ -32,7 +33,11 @@ from reput_server.broker.send.messageproperties import (
     is_of_other_type,
     priority_of,
 )
-from reput_server.broker.send.sendchecks import checked_destination, destination_of_retry
+from reput_server.broker.send.sendchecks import (
+    check_light_queues,
+    checked_destination,
+    destination_of_retry,
+)
 from reput_server.broker.topictable import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput_server.errors import Refusal
 from reput_server.wire.requestdispatcher import answer_of_error
@@ -129,6 +134,8 @@ class SendHandlers:
             born_host=request.peer.address,
             reconsume_times=send.reconsume_times or 0,
         )
+        if not is_batch and LITE_TOPIC in found:
+            first = self._listed(first, found)
         if not is_batch and PRIORITY in found:
             first, queue_id = self._prioritized(first, queue_id, found)
         if is_batch:
@@ -203,6 +210,21 @@ class SendHandlers:
         if not messages:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
         return messages
+
+    def _listed(self, message: Message, properties: dict[str, str]) -> Message:
+        """Have a message in the light queue of its lite topic.
+
+        Raises:
+            Refusal: there cannot be such a lite topic, or the store has no light queues.
+        """
+        topic = message.topic
+        try:
+            properties[LISTED] = light_queue_of(topic, properties[LITE_TOPIC])
+        except ValueError as error:
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        check_light_queues(self.context, topic)
+        stored = encode_properties(properties).encode("utf-8", "replace")
+        return attrs.evolve(message, properties=stored)
 
     def _prioritized(
         self, message: Message, queue_id: int, properties: dict[str, str]
