@@ -52,6 +52,7 @@ __all__ = ["PREPARED", "SendHandlers", "refused"]
 
 _T = TypeVar("_T")
 _END: Final = b"\x02"
+_OWN_KEY: Final = b"\x02UNIQ_KEY\x01"
 PREPARED: Final = 4
 """Bit of a message whose transaction is open."""
 _SHARED_MAX: Final = 64 << 20
@@ -192,6 +193,10 @@ class SendHandlers:
         if found.get("DELAY", "0") not in _UNDELAYED:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         shared = bytes(batch.properties) if isinstance(batch.properties, bytes) else b""
+        # Since 5.4, a message keeps its own key; the batch's would hide it from queries.
+        unnamed = encode_properties({name: found[name] for name in found if name != KEY}).encode(
+            "utf-8", "replace"
+        )
         messages = []
         try:
             entries = decode_batch(batch.body)
@@ -204,9 +209,8 @@ class SendHandlers:
         for entry in entries:
             own = entry.properties
             own += _END if own and not own.endswith(_END) else b""
-            messages.append(
-                attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=own + shared)
-            )
+            own += unnamed if _OWN_KEY in _END + own else shared
+            messages.append(attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=own))
         if not messages:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
         return messages
