@@ -1,4 +1,4 @@
-"""Attributes of groups: which there are, and how an operator's request changes them.
+"""Attributes of groups, and how an operator's request changes them.
 
 Source: RocketMQ ``SubscriptionGroupAttributes``, ``AttributeUtil``.
 """

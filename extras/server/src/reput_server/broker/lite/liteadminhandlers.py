@@ -66,7 +66,7 @@ class LiteAdminHandlers:
         }
 
     async def broker(self, request: Request) -> Command:
-        """Answer how many lite topics and subscriptions there are."""
+        """Answer the numbers of lite topics and subscriptions."""
         light = await self.context.run(self._light_queues, _ALL_LIGHT)
         context, clients = self.context, self.subscriptions.clients()
         topics = {name: each for name, each in context.topics.all().items() if is_lite(each)}

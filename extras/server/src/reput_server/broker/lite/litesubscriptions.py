@@ -135,7 +135,7 @@ class LiteSubscriptions:
         self.note_ready(client_id, after - before)
 
     def remove(self, client_id: str, light_queues: Iterable[str]) -> list[str]:
-        """End subscriptions of a client; return those that it had."""
+        """End subscriptions of a client; return the subscriptions that it had."""
         with self._lock:
             client = self._clients.get(client_id)
             if client is None:

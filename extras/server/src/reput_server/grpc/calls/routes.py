@@ -117,7 +117,8 @@ class RouteCalls:
             raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")
         settings = self.context.plugin.subscription_groups.get(group)
         is_ordered = settings is not None and settings.consume_message_orderly
-        is_ordered = is_ordered and bound_topic(settings) is None  # lite topics are no queues of it
+        # A group of lite topics asks for all of them together.
+        is_ordered = is_ordered and bound_topic(settings) is None
         response = m.QueryAssignmentResponse(status=status())
         permission = _PERMISSIONS[True, bool(topic.permissions & _WRITE)]
         named = self._resource(request.topic)
