@@ -13,6 +13,7 @@ from reput_client.remoting import (
     Ack,
     ChangeInvisible,
     ChangeInvisibleAnswer,
+    Command,
     LiteClientOf,
     LiteGroupOf,
     LitePop,
@@ -20,6 +21,9 @@ from reput_client.remoting import (
     LiteUnsubscribed,
     LiteWake,
     PopAnswer,
+    Pull,
+    PullAnswer,
+    PullFlag,
     RequestCode,
     ResponseCode,
     TopicOf,
@@ -144,6 +148,36 @@ def test_messages_of_lite_topics_come_to_their_subscriber_once(served):
     assert again.header(PopAnswer).order_count_info == "1"
     assert taken(peer, poll_time=0).code == ResponseCode.POLLING_TIMEOUT
     assert not any("$" in each for each in served.server.broker.topics())
+
+
+def test_a_pull_may_name_a_lite_topic(served):
+    peer = served.peer()
+    for each in "abb":
+        send(peer, each, each.encode())
+    served.wait_counted()
+    asked = Pull(
+        consumer_group=GROUP,
+        topic=TOPIC,
+        queue_id=0,
+        queue_offset=1,
+        max_msg_nums=32,
+        sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=20_000,
+        subscription="*",
+        sub_version=0,
+        lite_topic="b",
+    )
+
+    answer = peer.ask(RequestCode.PULL_MESSAGE, asked)
+
+    assert [each.body for each in views(answer)] == [b"b"]
+    assert answer.header(PullAnswer).next_begin_offset == 2
+    held = peer.send(Command.request(RequestCode.PULL_MESSAGE, attrs.evolve(asked, queue_offset=2)))
+    send(served.peer(), "b", b"later")
+    assert [each.body for each in views(peer.answer_to(held))] == [b"later"]
+    wrong = attrs.evolve(asked, lite_topic="a$")
+    assert peer.ask(RequestCode.PULL_MESSAGE, wrong).code == WRONG
 
 
 def test_what_is_refused(served):
