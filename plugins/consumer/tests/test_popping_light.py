@@ -71,3 +71,19 @@ def test_a_request_that_waits_for_a_light_queue_is_woken(at):
 def test_a_light_queue_that_nothing_was_put_to_is_not_begun(at):
     assert pop(at) == []
     assert at.offset(topic=LIGHT) is None
+
+
+def test_a_deleted_topic_takes_its_lite_topics_with_it(at):
+    put(at, "1", "2")
+    (popped, _) = pop(at)
+    assert at.plugin.popper.ack("g", LIGHT, popped.handle)
+
+    assert at.plugin.delete_topic("orders")
+
+    assert at.offset(topic=LIGHT) is None
+    assert pop(at) == []
+    put(at, "3")
+    assert [each.view.body for each in pop(at)] == [b"3"]
+    at.store.close()
+    at.open(more_config={"commitlog": {"max_light_queues": 10}})
+    assert [each.view.body for each in pop(at)] == [b"3"]

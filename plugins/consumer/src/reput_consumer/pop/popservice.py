@@ -436,13 +436,15 @@ class PopService:
             self._groups.pop(name, None)
 
     def forget_topic(self, topic: str) -> None:
-        """Drop what is known of a topic's queues: it was deleted."""
+        """Drop what is known of a topic's queues, and of its lite topics: it was deleted."""
+        beginning = f"{LIGHT_PREFIX}${topic}$"
         with self._lock:
             groups = list(self._groups.values())
         for group in groups:
             with group.lock:
-                for key in [key for key in group.queues if key[0] == topic]:
-                    del group.queues[key]
+                for key in [*group.queues]:
+                    if key[0] == topic or key[0].startswith(beginning):
+                        del group.queues[key]
                 group.topic_of.pop(topic, None)
 
     def close(self) -> None:
