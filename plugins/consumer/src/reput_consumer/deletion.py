@@ -37,9 +37,9 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     retries = [each for each in _pop_retry_topics(port, topic) if each != topic]
     was_there = [_delete(port, each) for each in [topic, *retries]]
     light: dict[str, list[QueueInfo]] = {}
-    for each in port.context.store.queues():
-        if each.topic.startswith(f"{LIGHT_PREFIX}${topic}$"):
-            light[each.topic] = [each]
+    for queue in port.context.store.queues():
+        if queue.topic.startswith(f"{LIGHT_PREFIX}${topic}$"):
+            light[queue.topic] = [queue]
     for name, queues in light.items():
         _delete(port, name, queues)
     port.save()

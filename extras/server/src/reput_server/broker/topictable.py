@@ -13,7 +13,7 @@ import attrs
 
 import reput_consumer
 from reput_client.remoting import TEMPLATE_TOPIC, TopicSettings
-from reput_server.broker.lite.litenames import LITE_PREFIX
+from reput_server.broker.litenames import LITE_PREFIX
 
 if TYPE_CHECKING:
     from reput import Store

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.record import unpack_body
-from reput_server.broker.lite.litenames import LISTED, LITE_TOPIC
+from reput_server.broker.litenames import LISTED, LITE_TOPIC
 from reput_server.broker.send.messageproperties import PRIORITY, priority_of
 from reput_server.grpc.messagetypes import MessageType, m, set_milliseconds
 

@@ -21,7 +21,7 @@ from reput_client.remoting import (
     TopicOf,
     write_body,
 )
-from reput_server.broker.lite.litenames import (
+from reput_server.broker.litenames import (
     bound_topic,
     expiration_minutes,
     is_lite,

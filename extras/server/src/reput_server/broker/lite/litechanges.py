@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import ReputError
-from reput_server.broker.lite.litenames import (
+from reput_server.broker.lite.litesource import LiteSource
+from reput_server.broker.lite.litesubscriptions import LiteSubscriptions
+from reput_server.broker.litenames import (
     bound_topic,
     is_exclusive,
     is_lite,
@@ -19,8 +21,6 @@ from reput_server.broker.lite.litenames import (
     light_queue_of,
     quota_of,
 )
-from reput_server.broker.lite.litesource import LiteSource
-from reput_server.broker.lite.litesubscriptions import LiteSubscriptions
 
 if TYPE_CHECKING:
     from reput_consumer import GroupSettings

@@ -29,8 +29,8 @@ from reput_server.broker.lite.litechanges import (
     LiteChanges,
     OffsetOption,
 )
-from reput_server.broker.lite.litenames import bound_topic, is_lite, lite_topic_of
 from reput_server.broker.lite.litesubscriptions import LiteQuotaError
+from reput_server.broker.litenames import bound_topic, is_lite, lite_topic_of
 from reput_server.broker.pop.pophandlers import INVISIBLE_MAX_MS
 from reput_server.errors import Refusal
 

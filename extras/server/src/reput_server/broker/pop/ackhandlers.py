@@ -19,7 +19,7 @@ from reput_client.remoting import (
     ResponseCode,
     decode_acks,
 )
-from reput_server.broker.lite.litenames import light_queue_of
+from reput_server.broker.litenames import light_queue_of
 from reput_server.broker.pop.pophandlers import INVISIBLE_MAX_MS
 from reput_server.broker.pop.receipthandles import handle_of, handles_of, topic_of
 from reput_server.errors import Refusal

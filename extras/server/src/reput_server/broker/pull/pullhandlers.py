@@ -25,7 +25,7 @@ from reput_client.remoting import (
 )
 from reput_consumer import TAG
 from reput_server.broker.clients.pullfilters import Filters
-from reput_server.broker.lite.litenames import light_queue_of
+from reput_server.broker.litenames import light_queue_of
 from reput_server.broker.pull.longpolling import HeldPull, PullLongPolling
 from reput_server.broker.topictable import READ
 from reput_server.errors import Refusal

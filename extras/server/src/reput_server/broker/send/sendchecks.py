@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput_client.remoting import FORBIDDEN_TOPICS, TEMPLATE_TOPIC, ResponseCode, TopicSettings
 from reput_consumer import GroupSettings, checked_topic
-from reput_server.broker.lite.litenames import is_lite
+from reput_server.broker.litenames import is_lite
 from reput_server.broker.topictable import (
     DEAD_LETTER_PREFIX,
     INHERIT,

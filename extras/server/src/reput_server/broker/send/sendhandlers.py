@@ -24,7 +24,7 @@ from reput_client.remoting import (
     SendShort,
     decode_batch,
 )
-from reput_server.broker.lite.litenames import LISTED, LITE_TOPIC, light_queue_of
+from reput_server.broker.litenames import LISTED, LITE_TOPIC, light_queue_of
 from reput_server.broker.send.messageproperties import (
     KEY,
     PRIORITY,

@@ -12,8 +12,8 @@ import attrs
 
 from reput_consumer import Handle
 from reput_server.broker.lite.litechanges import ACTIONS, LiteAskError, LiteChange, OffsetOption
-from reput_server.broker.lite.litenames import is_light, light_queue_of, lite_topic_of
 from reput_server.broker.lite.litesubscriptions import LiteQuotaError
+from reput_server.broker.litenames import is_light, light_queue_of, lite_topic_of
 from reput_server.grpc.messagetypes import Code, Refused, m, status
 from reput_server.grpc.namespaces import group_of, topic_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_server.broker.lite.litenames import bound_topic
+from reput_server.broker.litenames import bound_topic
 from reput_server.grpc.messagetypes import Code, MessageType, Permission, Refused, m, status
 from reput_server.grpc.namespaces import group_of, topic_of
 

@@ -17,7 +17,7 @@ from reput import Message
 from reput.errors import LightQueueCountError, PutError, ReputError
 from reput.record import java_string_hash
 from reput_consumer import DLQ_PREFIX, RETRY_PREFIX
-from reput_server.broker.lite.litenames import LISTED, LITE_TOPIC, light_queue_of
+from reput_server.broker.litenames import LISTED, LITE_TOPIC, light_queue_of
 from reput_server.broker.send.messageproperties import PRIORITY, is_of_other_type
 from reput_server.broker.send.sendchecks import check_light_queues
 from reput_server.errors import Refusal

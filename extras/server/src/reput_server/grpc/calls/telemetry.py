@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_server.broker.lite.litenames import LITE_TOPIC_MAX, bound_topic, quota_of
+from reput_server.broker.litenames import LITE_TOPIC_MAX, bound_topic, quota_of
 from reput_server.grpc.commandqueue import CommandQueue
 from reput_server.grpc.messagetypes import ClientType, Code, Refused, m, set_milliseconds, status
 from reput_server.grpc.namespaces import group_of, topic_of
