@@ -31,6 +31,9 @@ _ID_MAX: Final = 255
 _EXPIRY_MS: Final = 180_000
 """How long a client counts that does not repeat what it has subscribed to."""
 
+_EXPIRY_STEP_MS: Final = 10_000
+"""How often that is looked at."""
+
 
 @attrs.define(eq=False, slots=False)
 class LiteQuotaError(ReputError):
@@ -75,6 +78,8 @@ class LiteSubscriptions:
     """Requests that wait: of which client, and what wakes it."""
     _by_client: dict[str, set[int]] = attrs.field(init=False, factory=dict)
     """Numbers of waiting requests by client."""
+    _expired_at: int = attrs.field(init=False, default=0)
+    """When `expire` was called last, ms."""
     _count: int = attrs.field(init=False, default=0)
     _numbers: itertools.count[int] = attrs.field(init=False, factory=itertools.count)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
@@ -107,7 +112,9 @@ class LiteSubscriptions:
             LiteQuotaError: these are too many, and nothing has changed.
         """
         wanted, now = set(light_queues), self.clock()
-        self.expire(now)
+        if not 0 <= now - self._expired_at < _EXPIRY_STEP_MS:
+            self._expired_at = now
+            self.expire(now)
         known = self._clients.get(client_id)
         if known is not None and (known.group, known.topic) != (group, topic):
             self.drop(client_id)
