@@ -15,7 +15,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = {
     "batch-queues": "rocketmq-5.5.0/batch-queues",
     "rocksdb-queues": "rocketmq-5.5.0/rocksdb-queues",
-    "dledger": "dledger/5.3.3-mixed",
 }
 """Recorded stores by the kind of their files that are not written."""
 
