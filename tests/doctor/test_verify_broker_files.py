@@ -15,7 +15,6 @@ from reput_tools.doctor.repair.repairrun import repair, repair_in_place
 
 HIDDEN = {
     "rocksdb-queues": {"consumequeue"},
-    "dledger": set(),
 }
 
 
@@ -62,6 +61,18 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
 
     assert snapshot(root) == before
     assert not (tmp_path / "repaired").exists()
+
+
+def test_a_log_of_dledger_is_not_repaired_or_rebuilt(tmp_path):
+    root = unpacked("dledger/5.3.3-mixed", tmp_path)
+    before = snapshot(root)
+
+    for repaired in (repair, repair_in_place):
+        with pytest.raises(UnsupportedFilesError):
+            repaired(root, tmp_path / "repaired")
+    assert reput("rebuild", str(root), "consumequeue").code == 6
+
+    assert snapshot(root) == before
 
 
 def test_info_does_not_advise_to_open_for_writing(tmp_path):

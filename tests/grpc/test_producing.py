@@ -262,9 +262,7 @@ def test_topics_and_groups_of_a_namespace_are_others(broker, client):
     assert [each.body for each in broker.messages("space%orders")] == [b"x"]
 
 
-@pytest.mark.parametrize(
-    "name", ["UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"]
-)
+@pytest.mark.parametrize("name", ["UpdateOffset", "GetOffset", "QueryOffset"])
 def test_calls_that_are_not_supported_say_so(client, name):
     assert client().call(name, m.NothingRequest()).status.code == 50100
 

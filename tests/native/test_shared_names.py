@@ -14,7 +14,7 @@ from reput.record import Encoder, MessageView, checksum, layout
 from reput_server.grpc.transport.http2 import Http2Connection
 
 LENT = {
-    Appender: set(),
+    Appender: {"gap"},
     FlushLeader: set(),
     FlushRequests: set(),
     Http2Connection: set(),

@@ -14,7 +14,6 @@ from reput_testing import QuickDisk
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = {
     "rocksdb-queues": "rocketmq-5.5.0/rocksdb-queues",
-    "dledger": "dledger/5.3.3-mixed",
 }
 """Recorded stores by the kind of their files that are not written."""
 

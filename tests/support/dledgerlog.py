@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry as it stands in a file."""
+
+    index: int
+    term: int
+    position: int
+    record: bytes
+
+
+def entries_in(root: Path) -> list[Entry]:
+    """Read the entries of a stopped node as DLedger does; fail if its rules are broken."""
+    (folder,) = root.glob("dledger-*/data")
+    paths = sorted(folder.iterdir())
+    sizes = {path.stat().st_size for path in paths}
+    assert len(sizes) == 1
+    entries: list[Entry] = []
+    for number, path in enumerate(paths):
+        base, data, at = int(path.name), path.read_bytes(), 0
+        assert base == int(paths[0].name) + number * len(data)
+        while at < len(data):
+            magic, size, *values = struct.unpack_from(">iiqqqiiii", data.ljust(at + 48, b"\0"), at)
+            if magic == -1 or magic == size == 0:
+                assert magic == 0 or size == len(data) - at >= 8
+                assert path == paths[-1] or magic == -1
+                assert not any(data[at + 8 :])
+                break
+            index, term, position, *zeros, body_size = values
+            assert (magic, size, position, zeros) == (1, body_size + 48, base + at, [0, 0, 0])
+            assert at + size + 8 <= len(data)
+            record = data[at + 48 : at + size]
+            assert struct.unpack_from(">i", record) == (body_size,)
+            assert struct.unpack_from(">q", record, 28) == (position + 48,)
+            if entries:
+                assert index == entries[-1].index + 1
+                assert term >= entries[-1].term
+            entries.append(Entry(index, term, position, record))
+            at += size
+    return entries
 
 
 class DLedgerLog:
     """Entries that are collected, and then written to the files of a node."""
 
-    def __init__(self, root: Path, file_size: int = 16_384, base: int = 0) -> None:
+    def __init__(
+        self, root: Path, file_size: int = 16_384, base: int = 0, *, term: int = 1
+    ) -> None:
         self.root = root
         self.folder = root / "dledger-n0"
         self.file_size, self.base = file_size, base
@@ -17,7 +61,7 @@ class DLedgerLog:
         self.units = bytearray()
         self.offsets: list[int] = []
         """Of the records."""
-        self.term = 1
+        self.term = term
 
     @property
     def position(self) -> int:

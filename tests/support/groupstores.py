@@ -68,8 +68,10 @@ class Steps:
     clock: ManualClock = attrs.field(factory=ManualClock)
     store: reput.Store = attrs.field(init=False)
 
-    def open(self, mode: str = "w", **more: Any) -> reput.Store:
-        config = {**CONFIG, "consumer": self.options}
+    def open(
+        self, mode: str = "w", more_config: dict[str, Any] | None = None, **more: Any
+    ) -> reput.Store:
+        config = {**CONFIG, "consumer": self.options, **(more_config or {})}
         named = {"plugins": self.plugins, "config": config} if mode == "w" else {}
         self.store = reput.open(
             self.root, mode=mode, clock=self.clock, threads=False, **named, **more

@@ -22,7 +22,7 @@ import attrs
 from reput.errors import ConfigError
 from reput.installhints import install_command
 
-__all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
+__all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel", "reference_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +120,11 @@ def kernel(reference: _F) -> _F:
         return answer
 
     return cast("_F", call)
+
+
+def reference_of(function: _F) -> _F:
+    """Return the specification in Python of a function that `kernel` has marked."""
+    return getattr(function, "__wrapped__", function)
 
 
 _LENT: Final = ("__eq__", "__hash__", "__reduce__", "__repr__")  # beside public members

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timerstores import DAY, TimerStore, copy_sparsely
+from timerstores import DAY, TimerPlugin, TimerStore, copy_sparsely
 
 import reput
 from reput.errors import CorruptFileError
 from reput.record import Message
+from reput_schedule import ScheduleConfig
 from reput_schedule.timerwheel.files.timercheckpoint import decode_check
 from reput_schedule.timerwheel.files.wheel import Wheel
 from reput_schedule.timerwheel.layout import RECORD_SIZE
@@ -378,3 +379,19 @@ def test_a_damaged_size_in_the_timer_log_reads_no_more_than_the_log_states(
 
     assert [view is None for view in views] == [False, True, False]
     assert max(asked) <= 1 << 20
+
+
+def test_a_reader_shows_all_timers_beside_snapshots_of_the_wheel(store):
+    """A broker writes them in place of the wheel's file, which is an older one then."""
+    older = (store.root / WHEEL).read_bytes()
+    store.put_in("later", DAY)
+    store.store.wait_dispatched()
+    store.store.flush()
+    expected = [each.tolist() for each in store.timer.pending()]
+    store.store.close()
+    (store.root / WHEEL).rename(store.root / f"{WHEEL}.1234")
+    (store.root / WHEEL).write_bytes(older)
+
+    plugin = TimerPlugin(ScheduleConfig(), store.log_file_size)
+    with reput.open(store.root, "r", plugins=["consumequeue", plugin], clock=store.clock):
+        assert [each.tolist() for each in plugin.timer.pending()] == expected

@@ -428,3 +428,27 @@ def test_connections_are_encrypted(kind, tmp_path, monkeypatch):
             program.simple("g", "orders")
 
             assert bodies(program.receive(1)) == ["one"]
+
+
+@pytest.mark.scenario5("Lite topics: send, subscribe, receive in order, unsubscribe", "java5")
+def test_a_lite_push_consumer_gets_the_messages_of_its_lite_topics(program, broker, topic):
+    name = topic("LITE")
+    broker.create_group("g-" + name, ordered=True, parent=name)
+    program.producer(name)
+    program.lite("g-" + name, name)
+    program.subscribe("a", "b")
+    sent = [("a", "1"), ("b", "2"), ("c", "3"), ("a", "4")]
+    program.send(*({"topic": name, "lite_topic": lite, "body": body} for lite, body in sent))
+
+    taken = [(each["lite_topic"], each["body"]) for each in program.taken_lite(3)]
+
+    assert sorted(taken) == [("a", "1"), ("a", "4"), ("b", "2")]
+    assert [body for lite, body in taken if lite == "a"] == ["1", "4"]
+    broker.wait_for("g-" + name)
+    program.subscribe("c", removed=["a"])
+    program.send(*({"topic": name, "lite_topic": each, "body": "late"} for each in "ab"))
+    rows = program.taken_lite(5)
+    assert sorted((each["lite_topic"], each["body"]) for each in rows[3:]) == [
+        ("b", "late"),
+        ("c", "3"),
+    ]

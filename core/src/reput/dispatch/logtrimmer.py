@@ -37,6 +37,7 @@ import attrs
 from reput.errors import ReputError
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.diskfull import is_disk_full
+from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.writer.queueoffsets import count_queue_offsets
 from reput.plugin.storeaccess import Hold, TrimReport
 from reput.signalsafe import new_lock
@@ -200,6 +201,8 @@ class LogTrimmer:
 def _last_message(log: CommitLog) -> Hold:
     """Return the log's own need: the file of the last message stays, and all files after it."""
     last = log.last_record_offset
+    if isinstance(log.files, LedgerFiles):
+        return Hold(0, "", "DLedger removes the oldest files of its log")
     # A reader does not know the last record of a writer in another process.
     is_known = last >= 0 and not log.follows
     return Hold(last if is_known else log.max_physical_offset, "", "the last message stays")

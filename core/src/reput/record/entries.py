@@ -27,7 +27,16 @@ from reput.record.text.textmatrix import fixed_rows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ENTRY_DTYPE", "ENTRY_HEAD_SIZE", "LastEntry", "size_and_magic", "wrong_entry"]
+__all__ = [
+    "ENTRY_DTYPE",
+    "ENTRY_HEAD_SIZE",
+    "LastEntry",
+    "framed",
+    "last_entry",
+    "padding",
+    "size_and_magic",
+    "wrong_entry",
+]
 
 ENTRY_DTYPE: Final = np.dtype(
     [
@@ -47,6 +56,7 @@ ENTRY_HEAD_SIZE: Final = ENTRY_DTYPE.itemsize
 _ENTRY: Final = 1
 _PADDING: Final = -1
 _MAGIC_AND_SIZE: Final = struct.Struct(">ii")
+_HEAD: Final = struct.Struct(">iiqqqiiii")  # `ENTRY_DTYPE`
 
 
 class LastEntry(NamedTuple):
@@ -66,16 +76,47 @@ def size_and_magic(head: bytes) -> tuple[int, int]:
 
     Returns:
         The size of the entry and the record's magic; of padding its size and a blank's magic; the
-        stated size and 0 for anything else.
+        stated size and 0 for anything else. An entry whose magic and size are not written yet has
+        the size 0.
     """
     if len(head) < _MAGIC_AND_SIZE.size:
         return 0, 0
     magic, size = _MAGIC_AND_SIZE.unpack_from(head)
     if magic == _PADDING:
         return size, BLANK_MAGIC
-    if magic != _ENTRY or not size or len(head) < ENTRY_HEAD_SIZE + SIZE_AND_MAGIC.size:
+    is_begun = magic == size == 0 or (magic == _ENTRY and size != 0)
+    if not is_begun or len(head) < ENTRY_HEAD_SIZE + SIZE_AND_MAGIC.size:
         return size, 0
     return size, SIZE_AND_MAGIC.unpack_from(head, ENTRY_HEAD_SIZE)[1]
+
+
+def last_entry(head: bytes) -> LastEntry:
+    """Return the entry with that head, 48 bytes, which was checked."""
+    _, size, number, term, position, *_ = _HEAD.unpack(head)
+    return LastEntry(position + size, number, term)
+
+
+def framed(records: bytes, last: LastEntry) -> tuple[bytes, LastEntry]:
+    """Return whole records as entries that follow ``last``, and the last of these entries.
+
+    Args:
+        records: one after the other; each states where it is in the log, behind its head.
+        last: the entry before them, as if it ended where they begin.
+    """
+    parts: list[bytes] = []
+    start, (end, number, term) = 0, last
+    while start < len(records):
+        body_size = int.from_bytes(records[start : start + 4], "big")
+        size, number = body_size + ENTRY_HEAD_SIZE, number + 1
+        parts.append(_HEAD.pack(_ENTRY, size, number, term, end, 0, 0, 0, body_size))
+        parts.append(records[start : start + body_size])
+        start, end = start + body_size, end + size
+    return b"".join(parts), LastEntry(end, number, term)
+
+
+def padding(size: int) -> bytes:
+    """Return the first bytes of padding: eight, and zeros follow up to its size."""
+    return _MAGIC_AND_SIZE.pack(_PADDING, size)
 
 
 def wrong_entry(

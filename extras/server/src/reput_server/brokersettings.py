@@ -1,4 +1,4 @@
-"""Refuses to serve a directory whose topics, groups and offsets only a broker can write."""
+"""Refuses to serve a directory that only a broker can serve for writing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from reput_server.errors import ServerError
 
 __all__ = ["refuse_hidden_settings"]
 
-_KINDS = {"rocksdb-settings", "rocksdb-tables"}
+_SETTINGS = "offsets of consumers cannot be written there"
+_KINDS = {
+    "dledger": "a server serves and replicates plain logs only",
+    "rocksdb-settings": _SETTINGS,
+    "rocksdb-tables": _SETTINGS,
+}
 
 
 def refuse_hidden_settings(path: str) -> None:
-    """Raise if a broker keeps its settings at ``path`` in RocksDB; changes nothing.
+    """Raise if a broker keeps its settings in RocksDB, or its log by DLedger; changes nothing.
 
-    A server could not keep them there: the broker would go on with older ones.
+    A server could not keep settings there: the broker would go on with older ones.
 
     Args:
         path: a store's directory, which need not exist.
@@ -36,7 +41,7 @@ def refuse_hidden_settings(path: str) -> None:
     if found:
         text = (
             f"{root}: not served, and nothing was changed: found {found[0].path}: "
-            f"{found[0].row.what}; offsets of consumers cannot be written there. "
+            f"{found[0].row.what}; {_KINDS[found[0].row.kind]}. "
             f"Instead: {found[0].row.step}; --read-only serves it"
         )
         raise ServerError(text)

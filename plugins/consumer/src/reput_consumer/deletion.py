@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput_consumer.errors import TopicKeptError
-from reput_consumer.names import RETRY_PREFIX, retry_topic
+from reput_consumer.names import LIGHT_PREFIX, RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
+    from reput import QueueInfo
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
 __all__ = ["delete_group", "delete_topic", "forget_gone_topics"]
@@ -22,6 +23,8 @@ __all__ = ["delete_group", "delete_topic", "forget_gone_topics"]
 
 def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     """Delete a topic; return whether there was one. Durable when this returns.
+
+    Its lite topics, which are light queues, are deleted with it.
 
     Args:
         port: the store's.
@@ -39,6 +42,12 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
         raise TopicKeptError(topic)
     retries = [each for each in _pop_retry_topics(port, topic) if each != topic]
     was_there = [_delete(port, each) for each in [topic, *retries]]
+    light: dict[str, list[QueueInfo]] = {}
+    for queue in port.context.store.queues():
+        if queue.topic.startswith(f"{LIGHT_PREFIX}${topic}$"):
+            light[queue.topic] = [queue]
+    for name, queues in light.items():
+        _delete(port, name, queues)
     port.save()
     for each in [topic, *retries]:
         port.known.forget(each)
@@ -46,11 +55,17 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     return was_there[0]
 
 
-def _delete(port: EmbeddedBackend, topic: str) -> bool:
-    """Hide what a topic has now, and remove its settings and the offsets of it."""
+def _delete(port: EmbeddedBackend, topic: str, queues: list[QueueInfo] | None = None) -> bool:
+    """Hide what a topic has now, and remove its settings and the offsets of it.
+
+    Args:
+        port: the store's.
+        topic: its name.
+        queues: its queues; None if they are not known.
+    """
     # Before the queues: later messages are after this position in the log.
     position = port.context.log.max_physical_offset
-    found = [each for each in port.context.store.queues() if each.topic == topic]
+    found = queues or [each for each in port.context.store.queues() if each.topic == topic]
     shown = [
         each
         for each in found

@@ -39,12 +39,16 @@ def retry_topic(group: str) -> str:
 def pop_retry_topic(group: str, topic: str) -> str:
     """Return the topic to which failed messages of one topic come back if a group pops.
 
+    A light queue has none, and the text is empty: its messages come again in their places.
+
     Source: RocketMQ ``KeyBuilder.buildPopRetryTopicV1``.
 
     Raises:
         TypeError: a name is not a text.
         ValueError: a name is not valid, or both together are too long.
     """
+    if topic.startswith(LIGHT_PREFIX):
+        return ""
     return checked_topic(f"{RETRY_PREFIX}{checked_group(group)}_{checked_topic(topic)}")
 
 

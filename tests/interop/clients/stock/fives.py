@@ -48,7 +48,8 @@ class FiveProgram(LineProcess):
 
         Args:
             messages: each with topic and body, and where wanted tag, keys, properties,
-                message_group, delay_s, and the end of its transaction: commit, rollback, nothing.
+                message_group, lite_topic, delay_s, and the end of its transaction: commit,
+                rollback, nothing.
             name: of the producer.
         """
         sent: list[Row] = self.ask(do="send", name=name, messages=list(messages))["sent"]
@@ -93,6 +94,20 @@ class FiveProgram(LineProcess):
     def taken(self, count: int, seconds: float = 60, name: str = "l") -> list[Row]:
         """What a push consumer has got, once that are ``count``; fewer when the time is over."""
         asked = {"do": "taken", "name": name, "count": count, "ms": int(seconds * 1_000)}
+        taken: list[Row] = self.ask(**asked)["taken"]
+        return taken
+
+    def lite(self, group: str, topic: str, name: str = "l") -> None:
+        """Start a push consumer of lite topics of a topic."""
+        self.ask(do="lite", name=name, group=group, topic=topic)
+
+    def subscribe(self, *added: str, removed: Sequence[str] = (), name: str = "l") -> None:
+        """Have such a consumer subscribe to lite topics, and to others no more."""
+        self.ask(do="subscribe", name=name, added=added, removed=removed)
+
+    def taken_lite(self, count: int, seconds: float = 60, name: str = "l") -> list[Row]:
+        """What such a consumer has got, once that are ``count``; fewer when the time is over."""
+        asked = {"do": "taken_lite", "name": name, "count": count, "ms": int(seconds * 1_000)}
         taken: list[Row] = self.ask(**asked)["taken"]
         return taken
 

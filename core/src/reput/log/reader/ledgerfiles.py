@@ -6,7 +6,7 @@
     dledger-n0/currterm             voteLeader=…, the node that this one voted for
 
 A plain log may precede the entries: files of ``commitlog``, which end where the first file of
-entries begins. The log is only read.
+entries begins. reput writes files of entries only, and only those of a group of one node.
 
 Source: DLedger ``DLedgerMmapFileStore``, ``MemberState``; RocketMQ ``DLedgerCommitLog``.
 """
@@ -14,11 +14,14 @@ Source: DLedger ``DLedgerMmapFileStore``, ``MemberState``; RocketMQ ``DLedgerCom
 from __future__ import annotations
 
 import os
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
+from reput.files.filenames import is_file_name
 from reput.files.mappedfilequeue import MappedFileQueue
-from reput.record.entries import ENTRY_DTYPE
+from reput.record.entries import ENTRY_DTYPE, ENTRY_HEAD_SIZE, LastEntry, last_entry, size_and_magic
+from reput.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
     from reput.files.filepool import FilePool
     from reput.files.system.disk import Disk
 
-__all__ = ["LedgerFiles", "ledger_in", "log_files"]
+__all__ = ["LedgerFiles", "ledger_in", "log_files", "why_not_written"]
 
 _UNIT: Final = struct.Struct(">iqiqq")  # magic, position, size, index, term of an entry
 _HEAD: Final = struct.Struct(">iiqqq")  # the same values at the beginning of the entry
 _FOLDER: Final = "dledger-"
 _NOTE_SIZE_MAX: Final = 65_536
+_NAMES: Final = re.compile(r"data|index|snapshot|(?:checkpoint|currterm)(?:\.bak|\.tmp|\.new)?")
 
 
 def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str | None:
@@ -46,6 +50,58 @@ def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str 
         if name.startswith(_FOLDER) and disk.exists(os.path.join(root, name, "data")):
             return name
     return None
+
+
+def why_not_written(root: str, folder: str, disk: Disk) -> str:
+    """Return why entries are not appended in ``folder``, or nothing if they may be.
+
+    That the group has one node is known as far as the directory says it: such a node votes for
+    itself, and its term stays 0. A leader of several nodes may look the same until there is a
+    second term.
+
+    Args:
+        root: the store's directory.
+        folder: name of DLedger's folder in there.
+        disk: bound to the store's directory.
+    """
+    if any(
+        name.startswith(_FOLDER)
+        and name != folder
+        and disk.exists(os.path.join(root, name, "data"))
+        for name in disk.list_names(root)
+    ):
+        return "the directory has logs of several nodes"
+    path = os.path.join(root, folder)
+    unknown = sorted(each for each in disk.list_names(path) if not _NAMES.fullmatch(each))
+    if unknown:
+        return f"{folder}/{unknown[0]} is not known"
+    note = _note(disk, path, "currterm")
+    leader, term = note.get("voteLeader", ""), note.get("currTerm", "")
+    if leader in ("", "null") or not term:
+        return f"{folder}/currterm does not say for whom the node has voted"
+    if leader != folder.removeprefix(_FOLDER):
+        return f"its group has several nodes ({folder} voted for {leader}), which lack the entries"
+    if term != "0":
+        return f"its group had several elections (term {term}), as groups of several nodes have"
+    return "" if _begins(os.path.join(path, "data"), disk) else f"{folder}/data has no entry yet"
+
+
+def _begins(directory: str, disk: Disk) -> bool:
+    """Whether the first file of entries begins with an entry."""
+    try:
+        names = disk.list_names(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    first = min(filter(is_file_name, names), default=None)
+    if first is None:
+        return False
+    descriptor = disk.open(os.path.join(directory, first))
+    try:
+        head = disk.read(descriptor, ENTRY_HEAD_SIZE + SIZE_AND_MAGIC.size, 0)
+    finally:
+        disk.close(descriptor)
+    size, magic = size_and_magic(head)
+    return size > 0 and magic in (MAGIC_V1, MAGIC_V2)
 
 
 def log_files(
@@ -112,7 +168,18 @@ class LedgerFiles(MappedFileQueue):
         plain = super()._sized_files(self._before)
         return [each for each in plain if each[0] < self.entries_from] + entries
 
+    def entry_of(self, record_offset: int) -> LastEntry | None:
+        """Return the entry around the record at an offset; None without one."""
+        if record_offset < self.entries_from:
+            return None
+        return last_entry(self.read(record_offset - ENTRY_HEAD_SIZE, ENTRY_HEAD_SIZE))
+
     # ------------------------------------------------------------------ what is committed
+
+    def note_committed(self, number: int) -> None:
+        """Note durably that the entry of that index, the last one, is committed and dispatched."""
+        data = b"committedIndex=%d\nendIndex=%d\n" % (number, number)
+        self._disk.replace(os.path.join(self._folder, "checkpoint"), data)
 
     @property
     def is_of_another(self) -> bool:
@@ -172,10 +239,14 @@ class LedgerFiles(MappedFileQueue):
         return position + size if is_there else None
 
     def _note(self, name: str) -> dict[str, str]:
-        """Return the properties in a small file; of the copy that is left while it is replaced."""
-        for each in (name, f"{name}.bak"):
-            data = self._disk.read_if_exists(os.path.join(self._folder, each), _NOTE_SIZE_MAX)
-            if data:
-                pairs = (line.partition("=") for line in data.decode("latin-1").splitlines())
-                return {key.strip(): value.strip() for key, _, value in pairs}
-        return {}
+        return _note(self._disk, self._folder, name)
+
+
+def _note(disk: Disk, folder: str, name: str) -> dict[str, str]:
+    """Return the properties in a small file; of the copy that is left while it is replaced."""
+    for each in (name, f"{name}.bak"):
+        data = disk.read_if_exists(os.path.join(folder, each), _NOTE_SIZE_MAX)
+        if data:
+            pairs = (line.partition("=") for line in data.decode("latin-1").splitlines())
+            return {key.strip(): value.strip() for key, _, value in pairs}
+    return {}

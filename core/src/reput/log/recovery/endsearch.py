@@ -199,10 +199,11 @@ class _Search:
             self.record_before, self.last_record = self.last_record, offset
 
     def _torn(self, batch: DispatchBatch, row: int) -> Damage:
-        start = batch.base_offset + int(batch.start[row])
+        offset, size = batch.base_offset + int(batch.start[row]), int(batch.size[row])
+        start = border_of(self.log.files, offset)
         detail = "a sector of its topic or properties reads as zeros"
         finding = Corruption(start, CorruptionKind.TORN, detail)
-        end = start + int(batch.size[row])
+        end = offset + size
         return self.log.finder().damage(finding, end, int(batch.store_timestamp[row]))
 
     def limit(self, position: int) -> int | None:
@@ -313,7 +314,8 @@ def _as_closed(log: LogReader, closed: Progress) -> bytes:
     end, (record, head) = closed.physical_offset, _record_below(log, closed)
     if not record:
         return b""
-    is_whole = len(head) == SIZE_AND_MAGIC.size  # else the next file begins there, if any does
+    # Else the next file begins there, if any does, or an entry.
+    is_whole = len(head) == SIZE_AND_MAGIC.size and end < log.files.entries_from
     _, magic = SIZE_AND_MAGIC.unpack(head) if is_whole else head_at(log.files, end)
     # A blank there, too, is what a later writer wrote: it leads to the next file.
     if magic in (MAGIC_V1, MAGIC_V2, BLANK_MAGIC):
@@ -343,9 +345,8 @@ def _without_changed_record(
         return found  # a replica was closed in the middle of a blank
     detail = "its bytes are not the bytes that were written"
     finding = Corruption(closed.record_offset, CorruptionKind.RECORD_CRC, detail)
-    return attrs.evolve(
-        found, end_offset=closed.record_offset, finding=finding, last_record_offset=before
-    )
+    end = border_of(log.files, closed.record_offset)
+    return attrs.evolve(found, end_offset=end, finding=finding, last_record_offset=before)
 
 
 def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> int:

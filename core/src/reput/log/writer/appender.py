@@ -122,6 +122,9 @@ class Appender:
 
     # ------------------------------------------------------------------ the active file
 
+    gap = 0
+    """Bytes of the log before each record."""
+
     def begin_file(self, file: MappedFile, end_offset: int) -> None:
         """Go on in ``file`` at ``end_offset``; end the file before it with a blank.
 
@@ -132,7 +135,7 @@ class Appender:
         old, target, blank = self.file, None, b""
         if old is not None:
             target = old.map
-            blank = SIZE_AND_MAGIC.pack(max(old.size - position, 0), BLANK_MAGIC)
+            blank = self._blank(max(old.size - position, 0))
         limit = file.base_offset + file.size - BLANK_MIN_SIZE
         if self._is_refused:
             raise ValueError("appends are refused")
@@ -144,6 +147,10 @@ class Appender:
         self.file, self.base_offset = file, file.base_offset
         self.file_limit, self.record_limit = limit, -1
         self.end_offset = end_offset
+
+    def _blank(self, size: int) -> bytes:
+        """Return what ends a file that has ``size`` bytes left."""
+        return SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
 
     def allow(self) -> None:
         """Take appends from now on."""
@@ -249,7 +256,7 @@ class Appender:
         """Write whole records so that readers see all of them or none, and count them.
 
         Args:
-            offset: where the records begin.
+            offset: where the first record begins.
             word: their first four bytes.
             rest: their other bytes.
             last_record_offset: where the last of them begins.
@@ -321,14 +328,13 @@ def append_rows(
     Returns:
         The number of the first row that is not appended yet.
     """
-    start = appender.end_offset
     size = prepared.size[first : first + prepared.chunk_count]
-    ends = start + size.cumsum()
+    ends = appender.end_offset + (size + appender.gap).cumsum()
     count = int(ends.searchsorted(appender.file_limit, "right"))
     rows = slice(first, first + count)
     physical_offsets[rows] = (ends - size)[:count]
     data = prepared.encode(rows, queue_offsets, physical_offsets, store_timestamp)
     following = prepared.following_offsets(rows, queue_offsets)
-    last = int(physical_offsets[rows.stop - 1])
+    start, last = int(physical_offsets[first]), int(physical_offsets[rows.stop - 1])
     appender.publish(start, data[:4], memoryview(data)[4:], last, following)
     return rows.stop

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.engine import reference_of
 from reput.errors import MessageTooLargeError, PutError
 from reput.log.writer.appender import append_rows, queue_offsets_of_rows
 from reput.log.writer.receipts import BatchReceipt, Receipt
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["CommitLog"]
 
 _new_receipt = tuple.__new__
+_QUEUE_OFFSETS, _APPEND = reference_of(queue_offsets_of_rows), reference_of(append_rows)
 
 
 class CommitLog(WritableLog):
@@ -75,7 +77,7 @@ class CommitLog(WritableLog):
         Raises:
             PutError: the log refuses appends, or there is no room for another file.
         """
-        if prepared[10]:
+        if prepared[10] or self.gap:
             return self.append_each((prepared,))[0]
         size, sys_flag = prepared[0], prepared[9]
         key = prepared[4].topic, prepared[11]
@@ -126,8 +128,8 @@ class CommitLog(WritableLog):
                 if len(placed) > 1:
                     for each in placed:
                         self.encoder.finish(each.prepared, 0, 0, 0)  # refuses what does not fit
-                        self._require_fits(each.prepared[0])
-                size = sum(each.prepared[0] for each in placed)
+                        self._require_fits(each.prepared[0] + self.gap)
+                size = sum(each.prepared[0] + self.gap for each in placed)
                 has_room = whole and self._make_room_for_all(size, size)
                 for each in placed:
                     # One by one, so that after an error the list has those before it.
@@ -143,7 +145,10 @@ class CommitLog(WritableLog):
         topic, queue_id, size = prepared[4].topic, prepared[11], prepared[0]
         if has_room:
             self.raise_refusal()  # a signal handler may have closed the log
-        offset = self._appender.end_offset if has_room else self._make_room(size, size)
+        offset, framed_size = self._appender.end_offset, size + self.gap
+        if not has_room:
+            offset = self._make_room(framed_size, framed_size)
+        offset += self.gap
         timestamp = self._now() // 1_000_000
         rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
         self._appender.publish(offset, size.to_bytes(4, "big"), rest, offset, following)
@@ -166,7 +171,7 @@ class CommitLog(WritableLog):
         """
         count = len(prepared)
         if count:
-            self._require_fits(int(prepared.size.max()))
+            self._require_fits(int(prepared.size.max()) + self.gap)
         receipt = BatchReceipt(
             progress=self,
             topics=prepared.topics,
@@ -186,27 +191,31 @@ class CommitLog(WritableLog):
         return receipt
 
     def _append_all(self, prepared: PreparedMany, receipt: BatchReceipt, whole: bool) -> None:
-        appender = self._appender
+        appender, gap, sizes, gaps = self._appender, self.gap, prepared.size, 0
+        number, append = queue_offsets_of_rows, append_rows
+        if gap:  # compiled kernels append plain records only
+            number, append = _QUEUE_OFFSETS, _APPEND
+            sizes, gaps = sizes + gap, gap * prepared.chunk_count
         with self.appending():
             timestamp = self._now() // 1_000_000
             receipt.store_timestamps[:] = timestamp
-            receipt.queue_offsets = queue_offsets_of_rows(appender, prepared)
-            done, count, ends = 0, len(prepared), prepared.size.cumsum()
+            receipt.queue_offsets = number(appender, prepared)
+            done, count, ends = 0, len(prepared), sizes.cumsum()
             has_room = (
                 count > 0
                 and whole
-                and self._make_room_for_all(int(ends[-1]), prepared.mapped_size(0))
+                and self._make_room_for_all(int(ends[-1]), prepared.mapped_size(0) + gaps)
             )
             while done < count:
                 if has_room:
                     self.raise_refusal()  # a signal handler may have closed the log
                 else:
-                    size = int(prepared.size[done])
+                    size = int(sizes[done])
                     left = int(ends[-1] - ends[done]) + size
-                    self._make_room(size, prepared.mapped_size(done), left)
+                    self._make_room(size, prepared.mapped_size(done) + gaps, left)
                 places = receipt.queue_offsets, receipt.physical_offsets, timestamp
                 try:
-                    done = append_rows(appender, prepared, done, *places)
+                    done = append(appender, prepared, done, *places)
                 except OSError as error:
                     if appender.file is None:
                         raise

@@ -23,8 +23,10 @@ from reput.errors import (
 )
 from reput.files.mappedfile import MappedFile
 from reput.files.preallocation import PREFAULT_STEP, Prefaulter
+from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.reader.logreader import LogReader
 from reput.log.writer.appender import Appender
+from reput.log.writer.entryappender import EntryAppender
 from reput.log.writer.groupcommit import GroupCommit
 from reput.record.encoding.encoder import Encoder
 from reput.record.layout import BLANK_MIN_SIZE
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from reput.log.reader.batchreader import CheckedRanges
     from reput.log.reader.logend import LogEnd, Tail
     from reput.log.writer.appender import QueueKey
+    from reput.record.entries import LastEntry
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class WritableLog(LogReader):
         threads: bool = True,
         checked: CheckedRanges | None = None,
         master: str | None = None,
+        last_entry: LastEntry | None = None,
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
 
@@ -85,12 +89,19 @@ class WritableLog(LogReader):
             clock: returns now, ms; the system's when left out.
             threads: whether the log may start threads.
             master: whose bytes the log is fed with; None if it takes puts.
+            last_entry: of a log that DLedger keeps, to append entries after it; None to append
+                plain records.
         """
         host, limit = pack_host(*config.store_host), config.max_message_size
         encoder = Encoder(host, limit, record_crc=config.record_crc, take_turns=self._take_turns)
-        self._appender = Appender(
-            encoder, end.offset, end.last_record_offset, clock, config.default_queue_count
+        place = end.offset, end.last_record_offset, clock, config.default_queue_count
+        self._appender = (
+            Appender(encoder, *place)
+            if last_entry is None
+            else EntryAppender(last_entry, encoder, *place)
         )
+        self.gap = self._appender.gap
+        """Bytes of the log before each record."""
         super().__init__(
             files,
             config.window_size,
@@ -156,6 +167,16 @@ class WritableLog(LogReader):
             self._prefaulter.start()
         if self._allocator is not None:
             self._allocator.start()
+
+    def note_dispatched(self) -> None:
+        """Note for a broker that it has nothing to dispatch; for a log that DLedger keeps.
+
+        A broker of 5.x begins at the entry that DLedger's checkpoint calls committed, and doubles
+        the key of a last message that is in the index already.
+        """
+        files, appender = self.files, self._appender
+        if isinstance(files, LedgerFiles) and isinstance(appender, EntryAppender):
+            files.note_committed(appender.last_entry.number)
 
     def refuse(self, refusal: PutError) -> None:
         """Refuse all appends from now on; each raises ``refusal``."""

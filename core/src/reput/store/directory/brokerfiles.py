@@ -21,6 +21,7 @@ import attrs
 
 from reput.errors import UnsupportedFilesError
 from reput.files.filenames import OWN_DIRECTORY, is_safe_name, is_system_name
+from reput.log.reader.ledgerfiles import why_not_written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -39,6 +40,8 @@ __all__ = [
     "refuse_broker_files",
 ]
 
+LEDGER: Final = "dledger"
+"""Kind of the files in which DLedger keeps a log, which reput appends to if they allow it."""
 _READ: Final = "read it here, or export its messages to a new store"
 
 
@@ -87,11 +90,11 @@ BROKER_FILES: Final = (
         what="topics with batch queues (queue.type=BatchCQ)",
     ),
     BrokerFiles(
-        kind="dledger",
+        kind=LEDGER,
         folder="dledger-.*",
         entry="data|index|currterm|checkpoint",
         what="a log of DLedger",
-        harm="a write would cut the queues of its messages and give their queue offsets again",
+        harm="only puts write there: they append entries, if the group has one node",
         step="write with the broker, or make a plain store by `reput convert`; reading works",
     ),
     BrokerFiles(
@@ -120,7 +123,7 @@ BROKER_FILES: Final = (
         folder=r"timerwheel\.\d+",
         what="snapshots of the timer wheel (timerWheelSnapshotFlush)",
         harm="timers would be delivered by an older wheel, some twice",
-        unseen="timers are shown as an older wheel has them",
+        unseen="",
         step="start and stop the broker once without timerWheelSnapshotFlush, and move the "
         "snapshots away; reading messages works",
     ),
@@ -199,6 +202,12 @@ class FoundFiles:
     def problem(self) -> str:
         """What a reader must know."""
         return f"{self.path}: {self.row.what}: {self.row.unseen}"
+
+    def why_refused(self, root: str, disk: Disk) -> str:
+        """Return why reput does not write beside the files; empty if it does."""
+        if self.row.kind != LEDGER:
+            return self.row.harm
+        return why_not_written(root, self.path.partition(os.sep)[0], disk)
 
 
 def is_known_name(name: str) -> bool:
@@ -281,21 +290,38 @@ def holds_sized_files(root: str, disk: Disk, names: Collection[str]) -> bool:
     return not {"consumequeue", "index", *traces}.isdisjoint(names)
 
 
-def refuse_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[FoundFiles]:
-    """Raise if a directory holds files beside which reput must not write; return the others.
+def refuse_broker_files(
+    root: str, disk: Disk, names: Iterable[str], *, appends: bool = False
+) -> tuple[str | None, frozenset[str]]:
+    """Raise if a directory holds files beside which reput must not write.
+
+    Args:
+        root: the store's directory, absolute.
+        disk: bound to it.
+        names: the names in it.
+        appends: whether the caller appends to the log, and so to one that DLedger keeps.
+
+    Returns:
+        The name of the folder in which DLedger keeps the log, None without one; and the topics
+        that have batch queues.
 
     Raises:
         UnsupportedFilesError: it names all of them; nothing was changed.
     """
-    found, refused = find_broker_files(root, disk, names), None
-    for each in found:
-        if each.row.harm:
-            refused = [*(refused or ()), each]
+    refused = ledger = None
+    topics: frozenset[str] = frozenset()
+    for each in find_broker_files(root, disk, names):
+        reason = each.why_refused(root, disk) if appends else each.row.harm
+        if reason:
+            refused = [*(refused or ()), (each, reason)]
+        elif each.row.kind == LEDGER:
+            ledger = each.path.partition(os.sep)[0]
+        topics |= each.topics
     if refused is not None:
-        what = "; ".join(f"{each.path}: {each.row.what}" for each in refused)
-        row = refused[0].row
-        raise UnsupportedFilesError(root, what, row.harm, row.step)
-    return found
+        what = "; ".join(f"{each.path}: {each.row.what}" for each, _ in refused)
+        first, reason = refused[0]
+        raise UnsupportedFilesError(root, what, reason, first.row.step)
+    return ledger, topics
 
 
 def _first(root: str, disk: Disk, folder: str, row: BrokerFiles) -> str | None:

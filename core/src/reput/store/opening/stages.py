@@ -20,7 +20,13 @@ from reput.dispatch.config import DispatchConfig
 from reput.dispatch.runtime.hookcalls import HookCalls, texts_of
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
-from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError, expected_at
+from reput.errors import (
+    EXPECTED,
+    ConfigError,
+    NotReplicaError,
+    StoreNotFoundError,
+    expected_at,
+)
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.filepool import FilePool
 from reput.files.preallocation import FileAllocator
@@ -35,6 +41,7 @@ from reput.log.reader.logend import LogEnd, Tail, Writer
 from reput.log.reader.logreader import LogReader, check_names
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.endsearch import RecoveryReport, find_end
+from reput.log.recovery.ledgerend import entry_before_end
 from reput.log.recovery.logstate import CheckedNote, LogHead, LogStateFile
 from reput.log.writer.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
@@ -63,6 +70,7 @@ from reput.store.directory.storelock import StoreLock
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
+    from reput.record.entries import LastEntry
     from reput.store.opening.rollback import Rollback
 
     Sections = Mapping[str, Mapping[str, Any]]
@@ -187,6 +195,8 @@ class LogFindings:
     """Progress file of each plugin that dispatches."""
     checked: CheckedRanges
     """Ranges in which each record has a checksum of its own."""
+    last_entry: LastEntry | None = None
+    """Of a log to which a writer appends entries; else None."""
 
 
 # --------------------------------------------------------------------------- its lock
@@ -209,6 +219,8 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     """
     root, disk = request.root, request.disk
     names: list[str] = []
+    ledger = None
+    topics: frozenset[str] = frozenset()
     found: list[FoundFiles] = []
     if request.writable:
         try:
@@ -217,12 +229,12 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
             raise StoreNotFoundError(root, f"{EXPECTED}; this is a file") from None
         if UNFINISHED in names:
             refuse_unfinished(root, disk)
-        found = refuse_broker_files(root, disk, names)
-        if "commitlog" not in names:
+        ledger, topics = refuse_broker_files(root, disk, names, appends=True)
+        if "commitlog" not in names and ledger is None:
             refuse_other_files(root, names)
     else:
         refuse_unfinished(root, disk)
-    problems, ledger = StoreProblems(is_refused=request.writable), None
+    problems = StoreProblems(is_refused=request.writable)
     calls = HookCalls(
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
@@ -239,6 +251,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         disk.hold(*held_directories(request))
     else:
         ledger = _look_at_broker_files(root, disk, problems, found)
+        topics = found[-1].topics if found else topics  # their row is the last
         if ledger is None and not disk.exists(request.path("commitlog")):
             raise StoreNotFoundError(root, expected_at(root))
     note = LogStateFile.of(root, disk, problems.pass_over)
@@ -258,9 +271,12 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         checked,
         closed,
         clean,
-        manifest is None and request.writable and not holds_sized_files(root, disk, names),
+        manifest is None
+        and request.writable
+        and ledger is None
+        and not holds_sized_files(root, disk, names),
         ledger,
-        found[-1].topics if found else frozenset(),  # their row is the last
+        topics,
     )
 
 
@@ -390,6 +406,11 @@ def find_files(
         recorded = locked.manifest.config.get(LOG_SECTION, {})
         size, grew = recorded.get("file_size", 0), recorded.get("grows") is True
     ledger = () if locked.ledger is None else (locked.ledger,)
+    if ledger and request.writable:
+        grew = False
+        if settings.log.record_crc:
+            reason = "entries of DLedger have no checksum of the whole record; leave the option out"
+            raise ConfigError(LOG_SECTION, "record_crc", reason)
     maps_to_read = request.writable and request.disk.reads_plainly
     files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read, grew)
     durable_end = 0
@@ -479,11 +500,21 @@ def examine(
         if keeps
         else (),
         being_written=not request.writable and not locked.clean and locked.lock.is_taken(),
-        is_replica=is_replica,
+        # Entries are numbered, so that a writer fills no damage.
+        is_replica=is_replica
+        or (locked.ledger is not None and (request.writable or locked.lock.is_signed)),
     )
-    if isinstance(files, LedgerFiles) and (beyond := files.beyond(report.end_offset)):
+    if not isinstance(files, LedgerFiles):
+        return LogFindings(log, report, ledger, places, checked)
+    last_entry = None
+    if request.writable:
+        signed = locked.lock.is_signed
+        last_entry = entry_before_end(
+            log, files, report, clean=locked.clean, reput_wrote_last=signed
+        )
+    elif locked.closed is None and (beyond := files.beyond(report.end_offset)):
         problems.report(beyond)
-    return LogFindings(log, report, ledger, places, checked)
+    return LogFindings(log, report, ledger, places, checked, last_entry)
 
 
 def open_log(
@@ -521,6 +552,7 @@ def open_log(
         # What another process appends from now on may be without checksums.
         checked=found.checked if request.writable else found.checked.until(report.end_offset),
         master=settings.master,
+        last_entry=found.last_entry,
     )
     undoing.in_any_case(log.close)
     if not request.writable and locked.lock.writer() is Writer.OTHER:

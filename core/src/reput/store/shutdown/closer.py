@@ -154,6 +154,8 @@ class Closer:
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
             # no missing units. For reput the log's note says that the store was closed.
             if members.queues_reach(log.max_physical_offset):
+                if log.gap:
+                    log.note_dispatched()
                 self.abort.remove()
             else:
                 self.abort.leave()

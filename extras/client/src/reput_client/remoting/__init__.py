@@ -95,6 +95,12 @@ if TYPE_CHECKING:
     from reput_client.remoting.headers.clients import Unregister as Unregister
     from reput_client.remoting.headers.fields import read_header as read_header
     from reput_client.remoting.headers.fields import write_header as write_header
+    from reput_client.remoting.headers.lite import LiteClientOf as LiteClientOf
+    from reput_client.remoting.headers.lite import LiteGroupOf as LiteGroupOf
+    from reput_client.remoting.headers.lite import LitePop as LitePop
+    from reput_client.remoting.headers.lite import LiteTopicOf as LiteTopicOf
+    from reput_client.remoting.headers.lite import LiteUnsubscribed as LiteUnsubscribed
+    from reput_client.remoting.headers.lite import LiteWake as LiteWake
     from reput_client.remoting.headers.nameserver import BrokerAlive as BrokerAlive
     from reput_client.remoting.headers.nameserver import BrokerNamed as BrokerNamed
     from reput_client.remoting.headers.nameserver import ClusterOf as ClusterOf
@@ -205,6 +211,12 @@ _EXPORTS = {
     "Language": "peerlanguage",
     "MASTER_ID": "bodies.routes",
     "MemberGroup": "headers.nameserver",
+    "LiteClientOf": "headers.lite",
+    "LiteGroupOf": "headers.lite",
+    "LitePop": "headers.lite",
+    "LiteTopicOf": "headers.lite",
+    "LiteUnsubscribed": "headers.lite",
+    "LiteWake": "headers.lite",
     "ModeOf": "bodies.pop",
     "NOTHING_REPORTED": "framing.replication",
     "NamespaceOf": "headers.nameserver",

@@ -29,6 +29,9 @@ from reput_server.broker.clients.memberhandlers import MemberHandlers
 from reput_server.broker.clients.offsethandlers import OffsetHandlers
 from reput_server.broker.clients.pendingresets import PendingResets
 from reput_server.broker.clients.pullfilters import Filters
+from reput_server.broker.lite.liteadminhandlers import LiteAdminHandlers
+from reput_server.broker.lite.litechanges import LiteChanges
+from reput_server.broker.lite.litehandlers import LiteHandlers
 from reput_server.broker.liveoptions import LiveOptions
 from reput_server.broker.pop.ackhandlers import AckHandlers
 from reput_server.broker.pop.assignhandlers import AssignHandlers
@@ -83,8 +86,14 @@ class Broker:
     durable: DurableAnswers | None
     """Keeps answers to sends until these are on disk, if the store's puts wait for the disk."""
     _executors: tuple[ThreadPoolExecutor, ...]
+    lite: LiteChanges = attrs.field(init=False)
+    """What clients subscribe to of lite topics."""
     marks: PendingResets = attrs.field(init=False, factory=PendingResets)
     """Offsets of which members of groups have taken no notice yet."""
+
+    @lite.default
+    def _default_lite(self) -> LiteChanges:
+        return LiteChanges.of(self.context)
 
     @classmethod
     def of(
@@ -180,7 +189,7 @@ class Broker:
     def _by_code(self, pulls: PullHandlers) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
         context, filters, marks = self.context, pulls.filters, self.marks
-        sends = SendHandlers(context, self.sends)
+        sends, pops = SendHandlers(context, self.sends), PopHandlers(context, filters, self.polls)
         rooms = (
             sends,
             ReplyHandlers(context, self.groups, sends),
@@ -198,7 +207,9 @@ class Broker:
             ForwardHandlers(context, self.groups),
             InspectionHandlers(context, self.groups),
             pulls,
-            PopHandlers(context, filters, self.polls),
+            pops,
+            LiteHandlers(context, pops, self.lite),
+            LiteAdminHandlers(context, self.lite.subscriptions),
             AckHandlers(context),
             AssignHandlers(context, self.groups),
             MemberHandlers(context, self.groups, filters),

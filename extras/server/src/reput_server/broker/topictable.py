@@ -13,6 +13,7 @@ import attrs
 
 import reput_consumer
 from reput_client.remoting import TEMPLATE_TOPIC, TopicSettings
+from reput_server.broker.litenames import LITE_PREFIX
 
 if TYPE_CHECKING:
     from reput import Store
@@ -124,6 +125,8 @@ class TopicTable:
         found: dict[str, int] = {}
         hides = self.plugin.deleted.hides
         for queue in self.store.queues():
+            if queue.topic.startswith(LITE_PREFIX):
+                continue  # their parent is the topic
             if hides(queue.topic, queue.queue_id, queue.max_queue_offset):
                 continue
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)

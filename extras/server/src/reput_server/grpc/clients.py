@@ -24,6 +24,7 @@ from reput_server.grpc.namespaces import group_of, topic_of
 
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
+    from reput_server.broker.lite.litesubscriptions import LiteSubscriptions
     from reput_server.config import Limits
     from reput_server.grpc.commandqueue import CommandQueue
 
@@ -31,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Client", "Clients"]
 
-_CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
+_LITE: Final = (ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
+_CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, *_LITE)
+_PUSHED: Final = (ClientType.PUSH_CONSUMER, ClientType.LITE_PUSH_CONSUMER)
 _EXPIRY_MS: Final = 120_000
 _SQL: Final = 2  # of ``FilterType``
 _STREAMS_MAX: Final = 8
@@ -74,7 +77,7 @@ class Client:
     @property
     def is_push(self) -> bool:
         """Whether its library calls a function with each message."""
-        return bool(self.settings.client_type == ClientType.PUSH_CONSUMER)
+        return self.settings.client_type in _PUSHED
 
     def tell(self, command: Any) -> bool:
         """Send a command on one of its streams; False if it has none that reads."""
@@ -95,6 +98,7 @@ class Clients:
     """All clients. Used on the event loop."""
 
     context: BrokerContext
+    lite: LiteSubscriptions
     by_id: dict[str, Client] = attrs.field(factory=dict)
     _settings_size: int = attrs.field(init=False, default=0)
 
@@ -179,7 +183,8 @@ class Clients:
 
     def _join(self, group: str, client: Client) -> None:
         read = {topic: Selector() for topic in client.topics}
-        read |= {pop_retry_topic(group, topic): Selector() for topic in client.topics}
+        if client.settings.client_type not in _LITE:
+            read |= {pop_retry_topic(group, topic): Selector() for topic in client.topics}
         self.context.plugin.port.join(
             group,
             client.client_id,
@@ -206,6 +211,7 @@ class Clients:
         """Forget a client."""
         client = self.by_id.pop(client_id, None)
         self._settings_size -= 0 if client is None else client.settings_size
+        self.lite.drop(client_id)
         if client is not None and client.group is not None:
             self.context.serial.submit(self.context.plugin.port.leave, client.group, client_id)
 

@@ -6,9 +6,12 @@ Source: RocketMQ ``SendMessageActivity.buildMessageProperty``, ``GrpcConverter``
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.record import unpack_body
+from reput_server.broker.litenames import LISTED, LITE_TOPIC
+from reput_server.broker.send.messageproperties import PRIORITY, priority_of
 from reput_server.grpc.messagetypes import MessageType, m, set_milliseconds
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ __all__ = [
     "TRACE",
     "shown",
     "shown_half",
+    "untimed_type_of",
 ]
 
 GROUP: Final = "__SHARDINGKEY"
@@ -40,15 +44,16 @@ MAX_RECONSUME_TIMES CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME TRAN_PR
 DUP_INFO EXTEND_UNIQ_INFO INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME
 CLUSTER MSG_TYPE INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS
 TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL
-__BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#
+__BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32# _SYS_MSG_PRIORITY_
+__LITE_TOPIC
 """
 RESERVED: Final = frozenset(_RESERVED_NAMES.split())
 """Properties that clients may not set by themselves; they are not shown either.
 
 Source: RocketMQ ``MessageConst.STRING_HASH_SET``.
 """
-_HIDDEN: Final = RESERVED | {"ORIGIN_GROUP"}
-"""Those and what retries note."""
+_HIDDEN: Final = RESERVED | {"ORIGIN_GROUP", LISTED}
+"""Those, what retries note, and the light queues of lite topics."""
 _MD5: Final = 2
 _IDENTITY: Final = 1
 
@@ -115,6 +120,11 @@ def _of(view: MessageView, topic: Any) -> Any:
         set_milliseconds(system.delivery_timestamp, int(deliver[:18]))
     if GROUP in properties:
         system.message_group = properties[GROUP]
+    if LITE_TOPIC in properties:
+        system.lite_topic = properties[LITE_TOPIC]
+    priority = priority_of(properties)
+    if priority is not None:
+        system.priority = priority
     trace = properties.get(TRACE)
     if trace is not None:
         system.trace_context = trace
@@ -132,4 +142,16 @@ def _type_of(view: MessageView) -> MessageType:
         or "TIMER_DELAY_SEC" in properties
     ):
         return MessageType.DELAY
-    return MessageType.FIFO if GROUP in properties else MessageType.NORMAL
+    return untimed_type_of(properties)
+
+
+def untimed_type_of(properties: Mapping[str, str]) -> MessageType:
+    """Return the type of a message that has neither a time nor a transaction.
+
+    Source: RocketMQ ``TopicMessageType.parseFromMessageProperty``.
+    """
+    if GROUP in properties:
+        return MessageType.FIFO
+    if PRIORITY in properties:
+        return MessageType.PRIORITY
+    return MessageType.LITE if LITE_TOPIC in properties else MessageType.NORMAL

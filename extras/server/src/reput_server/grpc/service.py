@@ -15,6 +15,7 @@ from reput_server.config import is_everywhere
 from reput_server.errors import Refusal
 from reput_server.grpc.caller import Caller, caller_of
 from reput_server.grpc.calls.acknowledgement import AckCalls
+from reput_server.grpc.calls.lite import LiteCalls
 from reput_server.grpc.calls.receive import ReceiveCalls
 from reput_server.grpc.calls.routes import RouteCalls
 from reput_server.grpc.calls.send import SendCalls
@@ -86,10 +87,11 @@ class GrpcService:
 
     def _methods(self, dialled: Address) -> dict[str, Method]:
         context = self.broker.context
-        clients = self.clients = Clients(context)
+        lite = self.broker.lite
+        clients = self.clients = Clients(context, lite.subscriptions)
         routes = RouteCalls(context, dialled)
         sends = SendCalls(self.broker, routes)
-        receives = ReceiveCalls(context, clients, routes, self.broker.polls)
+        receives = ReceiveCalls(context, clients, routes, self.broker.polls, lite)
         acks = AckCalls(context, clients)
         self._transactions = TransactionCalls(context, clients)
         members = ClientCalls(context, clients, self._transactions)
@@ -118,6 +120,11 @@ class GrpcService:
                 m.EndTransactionRequest,
                 m.EndTransactionResponse,
             ),
+            "SyncLiteSubscription": (
+                LiteCalls(clients, lite).sync,
+                m.SyncLiteSubscriptionRequest,
+                m.SyncLiteSubscriptionResponse,
+            ),
             "Heartbeat": (members.heartbeat, m.HeartbeatRequest, m.HeartbeatResponse),
             "NotifyClientTermination": (
                 members.terminate,
@@ -126,7 +133,7 @@ class GrpcService:
             ),
         }
         unary |= dict.fromkeys(
-            ("UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"),
+            ("UpdateOffset", "GetOffset", "QueryOffset"),
             (_unsupported, m.NothingRequest, m.StatusResponse),
         )
         at_once = {"SendMessage": sends.send_at_once, "AckMessage": acks.ack_at_once}

@@ -39,13 +39,13 @@ _PLUGINS: Final = ("consumequeue", "consumer", "filter", "index", "schedule", "t
 _NEEDED: Final = frozenset({"consumequeue", "consumer"})
 _CONFIG: Final[dict[str, Any]] = {
     # A largest body and its properties fit; files take only the memory that is written.
-    "commitlog": {"file_size": 16 << 20},
+    "commitlog": {"file_size": 16 << 20, "max_light_queues": 20_000},
     "consumequeue": {"units_per_file": 10_000},
 }
 _NOT_RUNNING: Final = "the broker is not running: use it inside of its with block"
 _AT_ONCE: Final = 1_000
 _LOOK_SECONDS: Final = 0.01
-_SYSTEM_TOPICS: Final = ("%RETRY%", "%DLQ%", "SCHEDULE_TOPIC_", "RMQ_SYS_", "rmq_sys_")
+_SYSTEM_TOPICS: Final = ("%RETRY%", "%DLQ%", "%LMQ%", "SCHEDULE_TOPIC_", "RMQ_SYS_", "rmq_sys_")
 
 
 class _Clock:
@@ -168,8 +168,8 @@ class LocalBroker:
 
         Args:
             topic: its name.
-            message_type: ``"NORMAL"``, ``"FIFO"``, ``"DELAY"``, ``"TRANSACTION"`` or ``"MIXED"``:
-                what those clients may send to it.
+            message_type: ``"NORMAL"``, ``"FIFO"``, ``"DELAY"``, ``"TRANSACTION"``, ``"LITE"``,
+                ``"PRIORITY"`` or ``"MIXED"``: what those clients may send to it.
             queues: how many queues it has.
         """
         from reput_consumer import TopicSettings
@@ -183,18 +183,31 @@ class LocalBroker:
             )
         )
 
-    def create_group(self, group: str, *, ordered: bool = False, retries: int = 16) -> None:
+    def create_group(
+        self,
+        group: str,
+        *,
+        ordered: bool = False,
+        retries: int = 16,
+        parent: str | None = None,
+    ) -> None:
         """Create a consumer group.
 
         Args:
             group: its name.
             ordered: whether clients of RocketMQ 5 read each queue in order.
             retries: how often a message comes back before it becomes a dead letter.
+            parent: the topic whose lite topics the group reads; None for other groups.
         """
         from reput_consumer import GroupSettings
 
         self._plugin.subscription_groups.put(
-            GroupSettings(group=group, consume_message_orderly=ordered, retry_max_times=retries)
+            GroupSettings(
+                group=group,
+                consume_message_orderly=ordered,
+                retry_max_times=retries,
+                attributes={} if parent is None else {"lite.bind.topic": parent},
+            )
         )
 
     @property

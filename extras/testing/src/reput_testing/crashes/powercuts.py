@@ -101,11 +101,20 @@ class PowerCuts:
         chance = random.SystemRandom().randrange(1 << 32) if is_soak() else 0
         self._seed = int(os.environ.get(SEED_VARIABLE, chance))
 
-    def disk(self, note: Callable[[], object] | None = None) -> SimulatedDisk:
-        """Return a disk whose power will be cut, with a directory of its own."""
+    def disk(
+        self, note: Callable[[], object] | None = None, content: Path | None = None
+    ) -> SimulatedDisk:
+        """Return a disk whose power will be cut, with a directory of its own.
+
+        Args:
+            note: see `SimulatedDisk`.
+            content: a store that is on the disk already; it is copied.
+        """
         self._disk_count += 1
         directory = self.directory / f"disk {self._disk_count}"
         directory.mkdir(parents=True)
+        if content is not None:
+            shutil.copytree(content, directory / "store")
         return SimulatedDisk(directory, note)
 
     def again(self, start: Start, note: Callable[[], object] | None = None) -> SimulatedDisk:
@@ -150,6 +159,7 @@ class PowerCuts:
         check: Check | None = None,
         *,
         again: Sequence[int] = (),
+        content: Path | None = None,
     ) -> None:
         """Run a workload, and try every state that a power cut during it would have left.
 
@@ -161,8 +171,10 @@ class PowerCuts:
             again: how many of the states start a second life (`second_life`) whose power is cut as
                 well, how many states of the second a third life, and so on. Half of them are left
                 by a power cut, half by the death of the process alone.
+            content: a store with which the workload begins; none when left out.
         """
-        self._live(witness, self.disk(), life, check or ExpectedState.check_point, tuple(again))
+        disk = self.disk(content=content)
+        self._live(witness, disk, life, check or ExpectedState.check_point, tuple(again))
 
     def _live(
         self,

@@ -101,7 +101,7 @@ class OpeningPerformer:
             if isinstance(action, PluginAction):
                 disk = Disk().at(self.root, follow_links=self.follow_links)
                 try:
-                    refuse_broker_files(self.root, disk, disk.list_names(self.root))
+                    refuse_broker_files(self.root, disk, disk.list_names(self.root), appends=True)
                 finally:
                     disk.release()
                 yield partial(self._change_plugin, action)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Activity", "TopicRow", "activity_of", "kind_of", "topic_row", "topic_rows"]
 
-_HALF: Final = frozenset({"RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
+_HALF: Final = frozenset(
+    f"RMQ_SYS_{kind}_HALF_TOPIC"
+    for kind in ("TRANS", "TRANS_OP", "ROCKSDB_TRANS", "ROCKSDB_TRANS_OP")
+)
 _DELAY: Final = frozenset({"SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"})
 _COLUMNS: Final = 60
 _COLUMNS_MIN: Final = 16

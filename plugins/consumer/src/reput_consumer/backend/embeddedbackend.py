@@ -24,7 +24,7 @@ from reput_consumer.backend.topicqueues import TopicQueues
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata.subscriptiongroups import GroupSettings
-from reput_consumer.names import RETRY_PREFIX, dead_letter_topic
+from reput_consumer.names import LIGHT_PREFIX, RETRY_PREFIX, dead_letter_topic
 from reput_consumer.selectors import TAG, Selector, TagFilter, are_mixed, subscriptions_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ class EmbeddedBackend:
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """See `ConsumerBackend.queues`."""
+        if topic.startswith(LIGHT_PREFIX):  # has one queue, and is in no table
+            queue = MessageQueue(topic, self.broker, 0)
+            return [queue] if self.bounds(queue)[1] else []
         settings = self.topics.get(topic)
         if settings is not None and not settings.is_readable:
             return []

@@ -87,14 +87,14 @@ class SendBack:
         return "retry at once"
 
     def ensure_pop_retry(self, settings: GroupSettings, topic: str) -> None:
-        """Have the retry topic of a group that pops, unless the group has no retries.
+        """Have the retry topic of a group that pops, unless the group or the queue has no retries.
 
         It comes to disk before the first copy is put.
 
         Raises:
             OSError: the topic cannot be made.
         """
-        if settings.retry_queue_nums > 0:
+        if topic and settings.retry_queue_nums > 0:
             self.topics.ensure_for_copies(
                 TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1), soon=True
             )

@@ -34,6 +34,8 @@ class GroupSettings:
     """Queues of the retry topic; with 0, failed messages are dropped."""
     retry_max_times: int = 16
     """How often a message comes back, after its first delivery, before it is a dead letter."""
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+    """Of RocketMQ 5, such as ``lite.bind.topic``."""
 
 
 @attrs.define(eq=False)
@@ -45,6 +47,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
     table_name = "subscriptionGroupTable"
     name_field = "group", "groupName"
     fields: ClassVar = {
+        "attributes": ("attributes", dict),
         "consume_enable": ("consumeEnable", bool),
         "consume_broadcast_enable": ("consumeBroadcastEnable", bool),
         "consume_message_orderly": ("consumeMessageOrderly", bool),
@@ -59,7 +62,6 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
     def new_entry(self) -> dict[str, Any]:
         """See `SettingsTable.new_entry`."""
         return {
-            "attributes": {},
             "brokerId": 0,
             "consumeFromMinEnable": True,
             "consumeTimeoutMinute": 15,

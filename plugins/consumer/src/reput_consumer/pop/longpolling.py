@@ -5,10 +5,18 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
-__all__ = ["PopLongPolling"]
+from reput.record.layout import PROPERTY_LIGHT_QUEUES
+from reput_consumer.names import LIGHT_PREFIX
+
+if TYPE_CHECKING:
+    from reput.record import DispatchBatch
+
+__all__ = ["PopLongPolling", "light_queues_of"]
 
 
 @attrs.frozen(eq=False)
@@ -16,6 +24,10 @@ class _Waiting:
     group: str
     topics: tuple[str, ...]
     wake: Callable[[], None]
+
+    @property
+    def light_count(self) -> int:
+        return sum([topic.startswith(LIGHT_PREFIX) for topic in self.topics])
 
 
 @attrs.define(eq=False)
@@ -26,6 +38,8 @@ class PopLongPolling:
     to wait before it looks for messages, so nothing comes unnoticed in between.
     """
 
+    light_count: int = attrs.field(init=False, default=0)
+    """Light queues that requests wait for, which no record's topic names."""
     _by_token: dict[int, _Waiting] = attrs.field(init=False, factory=dict)
     _by_topic: dict[str, set[int]] = attrs.field(init=False, factory=dict)
     _numbers: itertools.count[int] = attrs.field(init=False, factory=itertools.count)
@@ -43,6 +57,7 @@ class PopLongPolling:
         with self._lock:
             token = next(self._numbers)
             self._by_token[token] = waiting
+            self.light_count += waiting.light_count
             for topic in waiting.topics:
                 self._by_topic.setdefault(topic, set()).add(token)
         return token
@@ -51,6 +66,7 @@ class PopLongPolling:
         """Wake a request no more."""
         with self._lock:
             waiting = self._by_token.pop(token, None)
+            self.light_count -= 0 if waiting is None else waiting.light_count
             for topic in waiting.topics if waiting is not None else ():
                 tokens = self._by_topic[topic]
                 tokens.discard(token)
@@ -76,3 +92,10 @@ class PopLongPolling:
             woken = list(self._by_token.values())
         for each in woken:
             each.wake()
+
+
+def light_queues_of(batch: DispatchBatch) -> set[str]:
+    """Return the light queues that list messages of a batch."""
+    listed = batch.text(PROPERTY_LIGHT_QUEUES)
+    rows = np.flatnonzero(listed.present).tolist()
+    return {name for row in rows for name in (listed[row] or "").split(",")}

@@ -49,6 +49,7 @@ class PopBatch:
     _of_request: int | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
+        self._of_request = self.request.nonce
         self.now = self.port.clock()
         self.until = self.now + self.request.invisible_ms
 

@@ -50,11 +50,12 @@ class PopGroup:
         Args:
             port: the store.
             request: the request.
-            retry: the retry topic of the group.
+            retry: the retry topic of the group; empty without one.
         """
         found = [
-            *self.leases_of(port, request.topic, request.topic, request.start).items(),
-            *self.leases_of(port, retry, request.topic, request.start).items(),
+            each
+            for topic in filter(None, (request.topic, retry))
+            for each in self.leases_of(port, topic, request.topic, request.start).items()
         ]
         if request.queue_id is not None:
             chosen = request.topic, request.queue_id

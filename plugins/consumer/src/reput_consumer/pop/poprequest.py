@@ -36,3 +36,5 @@ class PopRequest:
     its deadline moves by a minute, up to three hours after it was handed out."""
     max_attempts: int | None = None
     """How often a message is handed out at most; None for the group's setting."""
+    nonce: int | None = None
+    """Names all that several requests hand out together; see `PopService.new_nonce`."""

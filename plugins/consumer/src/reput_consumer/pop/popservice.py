@@ -6,7 +6,8 @@ is above it is in memory; see `Leases`. After a restart all from the floor on co
 
 A message that expires, or is refused, is put into the group's retry topic with one failure more,
 and only then counts as acknowledged; see `ReviveService`. So failures are counted in the message
-and survive a restart. In an ordered group it stays where it is and holds up its queue.
+and survive a restart. In an ordered group, and in a light queue, it stays where it is and holds up
+its queue.
 
 Any read may fail. So what a request needs is read first, and the leases change after it. The
 deadline of whatever is out is noted, also if the request fails.
@@ -26,9 +27,9 @@ import attrs
 from reput.errors import ReputError
 from reput_consumer.errors import GroupKindError
 from reput_consumer.messagequeue import MessageQueue
-from reput_consumer.names import pop_retry_topic
+from reput_consumer.names import LIGHT_PREFIX, pop_retry_topic
 from reput_consumer.pop.leases import Lease, Leases
-from reput_consumer.pop.longpolling import PopLongPolling
+from reput_consumer.pop.longpolling import PopLongPolling, light_queues_of
 from reput_consumer.pop.popbatch import PopBatch
 from reput_consumer.pop.popgroup import PopGroup
 from reput_consumer.pop.popread import message_at, room_of
@@ -76,7 +77,7 @@ class PopService:
     def __attrs_post_init__(self) -> None:
         self._epoch = self.port.clock()
         self._last_nonce = self._epoch * SERIALS  # later than the epoch, if the clock is set back
-        self._revive = ReviveService(self.port, self._nonce, self._note_due, self._finish)
+        self._revive = ReviveService(self.port, self.new_nonce, self._note_due, self._finish)
 
     # ------------------------------------------------------------------ handing out
 
@@ -101,7 +102,7 @@ class PopService:
         most = request.max_attempts
         if most is None:
             most = settings.retry_max_times + 1
-        picked = PopBatch(port, request, most, self._nonce, self._handle)
+        picked = PopBatch(port, request, most, self.new_nonce, self._handle)
         with self._held(request.group) as group:
             is_ordered = request.is_ordered
             group.is_ordered = (
@@ -149,7 +150,7 @@ class PopService:
         retry = pop_retry_topic(request.group, request.topic)
         with self._held(request.group) as group:
             is_ordered = group.is_ordered if request.is_ordered is None else request.is_ordered
-            for topic in (request.topic, retry):
+            for topic in filter(None, (request.topic, retry)):
                 for queue in self.port.queues(topic):
                     is_asked = request.queue_id in (None, queue.queue_id) or topic == retry
                     if is_asked and self._has_messages(group, queue, is_ordered=is_ordered):
@@ -199,7 +200,7 @@ class PopService:
             else None
         )
 
-    def _nonce(self) -> int:
+    def new_nonce(self) -> int:
         """Return a number that no message was handed out with before, by the clock."""
         with self._lock:
             self._last_nonce = max(self._last_nonce + 1, self.port.clock() * SERIALS)
@@ -270,7 +271,7 @@ class PopService:
             if found is None:
                 return None
             key, leases, lease = found
-            leases.renew(lease, lease.nonce if keep else self._nonce(), until)
+            leases.renew(lease, lease.nonce if keep else self.new_nonce(), until)
             lease.keep = None  # the consumer decides from now on
             renewed = self._handle(key, topic, lease)
         self._note_due(until)
@@ -326,7 +327,7 @@ class PopService:
         except (ReputError, OSError) as error:  # it is acknowledged; the next commit says so
             text = "offset not committed yet group=%s queue=%s/%d: %s"
             logger.warning(text, group.name, *key, error)
-        if was_full or (group.is_ordered and not leases.is_any_out):
+        if was_full or (_keeps_order(group, key) and not leases.is_any_out):
             self.waiting.wake([key[0]], group.name)
 
     def _commit(self, group: PopGroup, queues: Iterable[tuple[QueueKey, Leases]]) -> None:
@@ -368,7 +369,7 @@ class PopService:
                 for lease in leases.expired(now):
                     if _is_kept(lease, now):
                         leases.renew(lease, lease.nonce, now + _KEPT_STEP_MS)
-                    elif group.is_ordered:
+                    elif _keeps_order(group, key):
                         leases.put_back(lease, has_failed=True)
                         woken.append(key[0])
                     else:
@@ -397,8 +398,11 @@ class PopService:
 
     def arrive(self, batch: DispatchBatch) -> None:
         """Wake requests that wait for a topic of ``batch``; on the thread of the dispatch."""
-        if len(self.waiting):
-            self.waiting.wake(batch.topics)
+        if not len(self.waiting):
+            return
+        self.waiting.wake(batch.topics)
+        if self.waiting.light_count:
+            self.waiting.wake(light_queues_of(batch))
 
     def out(self, group: str | None = None) -> list[UnackedMessage]:
         """Return what is out, by group, topic and queue id."""
@@ -432,13 +436,15 @@ class PopService:
             self._groups.pop(name, None)
 
     def forget_topic(self, topic: str) -> None:
-        """Drop what is known of a topic's queues: it was deleted."""
+        """Drop what is known of a topic's queues, and of its lite topics: it was deleted."""
+        beginning = f"{LIGHT_PREFIX}${topic}$"
         with self._lock:
             groups = list(self._groups.values())
         for group in groups:
             with group.lock:
-                for key in [key for key in group.queues if key[0] == topic]:
-                    del group.queues[key]
+                for key in [*group.queues]:
+                    if key[0] == topic or key[0].startswith(beginning):
+                        del group.queues[key]
                 group.topic_of.pop(topic, None)
 
     def close(self) -> None:
@@ -471,6 +477,11 @@ class _Held:
     def __exit__(self, *_: object) -> None:
         assert self.group is not None
         self.group.lock.release()
+
+
+def _keeps_order(group: PopGroup, key: QueueKey) -> bool:
+    """Whether a failed message comes again in its place, and its queue waits for it."""
+    return group.is_ordered or key[0].startswith(LIGHT_PREFIX)
 
 
 def _is_kept(lease: Lease, now: int) -> bool:

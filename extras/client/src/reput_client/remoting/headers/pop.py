@@ -77,6 +77,8 @@ class Ack:
     extra_info: str
     """The handle: eight words with blanks between them, of which some are in `PopAnswer`."""
     offset: Long
+    lite_topic: str | None = None
+    """The lite topic, of which ``topic`` is the parent."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +92,7 @@ class ChangeInvisible:
     offset: Long
     invisible_time: Long
     """From now on, ms."""
+    lite_topic: str | None = None
 
 
 @attrs.frozen(kw_only=True)

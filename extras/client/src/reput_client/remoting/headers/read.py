@@ -41,6 +41,8 @@ class Pull:
     sub_version: Long
     expression_type: str | None = None
     max_msg_bytes: Int | None = None
+    lite_topic: str | None = None
+    """A lite topic of ``topic``, whose light queue is wanted."""
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ Source: RocketMQ ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,6 +23,7 @@ from reput_client.remoting import (
 )
 from reput_consumer import GroupSettings, checked_group
 from reput_server.broker.admin.consumestats import consumption
+from reput_server.broker.admin.groupattributes import changed_attributes
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class GroupHandlers:
 
     async def _put(self, request: Request, found: list[BodyObject]) -> Command:
         self.context.check_writable()
+        groups = self.context.plugin.subscription_groups
         try:
-            settings = [_settings_of(each) for each in found]
+            settings = [_settings_of(each, groups.get) for each in found]
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
         await self.context.run_in_turn(self.context.plugin.subscription_groups.put_many, settings)
@@ -145,15 +147,20 @@ class GroupHandlers:
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
 
-def _settings_of(found: BodyObject) -> GroupSettings:
+def _settings_of(found: BodyObject, known: Callable[[str], GroupSettings | None]) -> GroupSettings:
     """Return the settings of a group.
 
     Raises:
         BodyError: a member is missing, or of another type.
-        ValueError: a name that no group can have.
+        ValueError: a name that no group can have, or an attribute that groups do not have.
     """
+    name = checked_group(found.text("groupName"))
+    before = known(name)
     return GroupSettings(
-        group=checked_group(found.text("groupName")),
+        group=name,
+        attributes=changed_attributes(
+            {} if before is None else before.attributes, found.member("attributes")
+        ),
         consume_enable=found.flag("consumeEnable", default=True),
         consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
         consume_message_orderly=found.flag("consumeMessageOrderly", default=False),
@@ -164,7 +171,7 @@ def _settings_of(found: BodyObject) -> GroupSettings:
 
 def _members(settings: GroupSettings) -> dict[str, object]:
     return {
-        "attributes": {},
+        "attributes": dict(settings.attributes),
         "brokerId": 0,
         "consumeBroadcastEnable": settings.consume_broadcast_enable,
         "consumeEnable": settings.consume_enable,

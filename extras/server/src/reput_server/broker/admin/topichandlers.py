@@ -39,13 +39,15 @@ _KIND: Final = "queue.type"
 _PLAIN: Final = "SimpleCQ"
 _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
     "cleanup.policy": frozenset({"COMPACTION", "DELETE"}),
+    "lite.topic.expiration": None,
     "message.type": frozenset(
         ("DELAY", "FIFO", "LITE", "MIXED", "NORMAL", "PRIORITY", "TRANSACTION", "UNSPECIFIED")
     ),
     "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
     "reserve.time": None,
 }
-"""Attributes of topics that are not numbers, and their values; None for any."""
+"""Attributes of topics, and their values; None for any."""
+_EXPIRATION_MAX: Final = 30 * 24 * 60
 
 
 @attrs.frozen(eq=False)
@@ -231,6 +233,11 @@ def _check_attribute(name: str, value: str | None) -> None:
     if name not in _ATTRIBUTES:
         text = f"unsupported key: {name[:80]}; known are {', '.join(_ATTRIBUTES)}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+    if name == "lite.topic.expiration" and value not in (None, "-1"):
+        is_number = value.isascii() and value.isdigit() and len(value) < 6
+        if not is_number or int(value) > _EXPIRATION_MAX:
+            text = f"{name}: minutes from 0 to {_EXPIRATION_MAX} expected, or -1"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, text)
     values = _ATTRIBUTES[name]
     if value is not None and values is not None and value not in values:
         text = f"value is not in set: {', '.join(sorted(values))}"

@@ -1,4 +1,4 @@
-"""Takes what clients say of messages that they were handed (200051, 200053, 200151).
+"""Takes what clients say of messages that they were handed (200051, 200053, 200072, 200151).
 
 Source: RocketMQ ``AckMessageProcessor``, ``ChangeInvisibleTimeProcessor``. Differs in that a handle
 which is void (the message was handed out again, or is done) is answered with ``NO_MESSAGE``.
@@ -19,6 +19,7 @@ from reput_client.remoting import (
     ResponseCode,
     decode_acks,
 )
+from reput_server.broker.litenames import light_queue_of
 from reput_server.broker.pop.pophandlers import INVISIBLE_MAX_MS
 from reput_server.broker.pop.receipthandles import handle_of, handles_of, topic_of
 from reput_server.errors import Refusal
@@ -49,6 +50,7 @@ class AckHandlers:
         """Return the handlers by request code."""
         return {
             RequestCode.ACK_MESSAGE: self.ack,
+            RequestCode.ACK_LITE_MESSAGE: self.ack,
             RequestCode.BATCH_ACK_MESSAGE: self.ack_many,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.change,
         }
@@ -57,7 +59,7 @@ class AckHandlers:
         """Count a message as consumed."""
         asked: Ack = request.command.header(Ack)
         await self._check(asked)
-        handle, topic = handle_of(self._popper, asked), topic_of(asked)
+        handle, topic = handle_of(self._popper, asked), _topic_of(asked)
         is_done = handle is not None and await self.context.run(
             self._popper.ack, asked.consumer_group, topic, handle
         )
@@ -86,7 +88,7 @@ class AckHandlers:
         """Move a message's deadline; its handle is another one then."""
         asked: ChangeInvisible = request.command.header(ChangeInvisible)
         await self._check(asked)
-        handle, topic = handle_of(self._popper, asked), topic_of(asked)
+        handle, topic = handle_of(self._popper, asked), _topic_of(asked)
         invisible_ms = min(max(asked.invisible_time, 0), INVISIBLE_MAX_MS)
         renewed = handle and await self.context.run(
             self._popper.renew, asked.consumer_group, topic, handle, invisible_ms
@@ -110,3 +112,17 @@ class AckHandlers:
                 f"topicConfig.readQueueNums:[{topic.read_queues}]"
             )
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
+
+
+def _topic_of(asked: Ack | ChangeInvisible) -> str:
+    """Return the topic whose message it is, as the store pops it.
+
+    Raises:
+        Refusal: there is no such topic, or the handle is not valid.
+    """
+    if not asked.lite_topic:
+        return topic_of(asked)
+    try:
+        return light_queue_of(asked.topic, asked.lite_topic)
+    except ValueError as error:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None

@@ -21,10 +21,10 @@ from reput_consumer import pop_retry_topic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput_consumer import Popped, PopRequest
+    from reput_consumer import Popped, PopRequest, PopService
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["PollsFullError", "PopLongPolling", "Share", "size_of"]
+__all__ = ["PollsFullError", "PopLongPolling", "PopSource", "Share", "size_of"]
 
 _MOST: Final = 10_000
 """A client that waits over gRPC needs other calls, too, and those at once are limited."""
@@ -44,6 +44,50 @@ class Share(Protocol):
     def note(self, size: int) -> None:
         """Note by how many bytes what the answers take has grown, or shrunk."""
         ...
+
+
+class PopSource(Protocol):
+    """Where the messages of a request come from, and what wakes it."""
+
+    def pop(self, pop: PopRequest) -> list[Popped]:
+        """Hand messages out; on a thread that may wait."""
+        ...
+
+    def give_back(self, pop: PopRequest, found: Sequence[Popped]) -> None:
+        """Have messages come again at once; likewise."""
+        ...
+
+    def begin(self, pop: PopRequest, wake: Callable[[], None]) -> int:
+        """Have ``wake`` called when there may be messages; return what `end` takes."""
+        ...
+
+    def end(self, token: int) -> None:
+        """Wake the request no more."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class TopicSource:
+    """The queues of the request's topic, and of its retry topic."""
+
+    popper: PopService
+
+    def pop(self, pop: PopRequest) -> list[Popped]:
+        """See `PopSource.pop`."""
+        return self.popper.pop(pop)
+
+    def give_back(self, pop: PopRequest, found: Sequence[Popped]) -> None:
+        """See `PopSource.give_back`."""
+        self.popper.give_back(pop.group, pop.topic, [each.handle for each in found])
+
+    def begin(self, pop: PopRequest, wake: Callable[[], None]) -> int:
+        """See `PopSource.begin`."""
+        topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
+        return self.popper.waiting.begin(pop.group, topics, wake)
+
+    def end(self, token: int) -> None:
+        """See `PopSource.end`."""
+        self.popper.waiting.end(token)
 
 
 def size_of(found: Iterable[Popped]) -> int:
@@ -76,8 +120,16 @@ class PopLongPolling:
         """Return how many requests wait for messages of a queue; of any queue with None."""
         return self._by_key[group, topic, queue_id]
 
+    @property
+    def _topic_source(self) -> PopSource:
+        return TopicSource(self.context.plugin.popper)
+
     async def popped(
-        self, pop: PopRequest, seconds: float, share: Share | None = None
+        self,
+        pop: PopRequest,
+        seconds: float,
+        share: Share | None = None,
+        source: PopSource | None = None,
     ) -> list[Popped]:
         """Return messages, as soon as some have come.
 
@@ -88,6 +140,7 @@ class PopLongPolling:
             seconds: how long to wait.
             share: from which memory is taken before the messages are; the caller gives back what
                 `size_of` says. None if nobody counts it.
+            source: where the messages come from; None for the queues of the topic.
 
         Returns:
             The messages; none if none came in that time.
@@ -96,9 +149,12 @@ class PopLongPolling:
             PollsFullError: there is nothing, and too many requests wait.
             ReputError: as for `PopService.pop`; likewise `ValueError` and `OSError`.
         """
+        source = source or self._topic_source
         if share is None:
-            return await self._until(lambda left: self._pop(pop), pop, seconds)
-        return await self._until(lambda left: self._pop_into(share, pop, left), pop, seconds)
+            return await self._until(lambda left: self._pop(source, pop), pop, seconds, source)
+        return await self._until(
+            lambda left: self._pop_into(share, source, pop, left), pop, seconds, source
+        )
 
     async def has_messages(self, pop: PopRequest, seconds: float) -> bool:
         """Return whether a request would find messages, as soon as it would.
@@ -107,17 +163,22 @@ class PopLongPolling:
         """
         popper = self.context.plugin.popper
         return await self._until(
-            lambda left: self.context.run(popper.has_messages, pop), pop, seconds
+            lambda left: self.context.run(popper.has_messages, pop),
+            pop,
+            seconds,
+            self._topic_source,
         )
 
     async def _until(
-        self, look: Callable[[float], Awaitable[T]], pop: PopRequest, seconds: float
+        self,
+        look: Callable[[float], Awaitable[T]],
+        pop: PopRequest,
+        seconds: float,
+        source: PopSource,
     ) -> T:
         loop = asyncio.get_running_loop()
         end, arrived = loop.time() + max(seconds, 0), asyncio.Event()
-        topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
-        waiting = self.context.plugin.popper.waiting
-        token = waiting.begin(pop.group, topics, _setter(loop, arrived))
+        token = source.begin(pop, _setter(loop, arrived))
         try:
             while True:
                 arrived.clear()
@@ -130,7 +191,7 @@ class PopLongPolling:
                 if not await self._wait(arrived, pop, left):
                     return found
         finally:
-            waiting.end(token)
+            source.end(token)
 
     async def _wait(self, arrived: asyncio.Event, pop: PopRequest, seconds: float) -> bool:
         """Return whether something has come in time."""
@@ -149,39 +210,45 @@ class PopLongPolling:
                 del self._by_key[key]
         return True
 
-    async def _pop_into(self, share: Share, pop: PopRequest, seconds: float) -> list[Popped]:
+    async def _pop_into(
+        self, share: Share, source: PopSource, pop: PopRequest, seconds: float
+    ) -> list[Popped]:
         """Take messages for which memory is free; none if too little is free in time."""
         size = await share.take(_MESSAGE_BYTES, pop.max_bytes + _MESSAGE_BYTES, seconds)
         if not size:
             return []
         try:
-            found = await self._pop(attrs.evolve(pop, max_bytes=max(size - _MESSAGE_BYTES, 1)))
+            found = await self._pop(
+                source, attrs.evolve(pop, max_bytes=max(size - _MESSAGE_BYTES, 1))
+            )
         except BaseException:
             share.note(-size)
             raise
         share.note(size_of(found) - size)
         return found
 
-    async def _pop(self, pop: PopRequest) -> list[Popped]:
+    async def _pop(self, source: PopSource, pop: PopRequest) -> list[Popped]:
         """Take messages on another thread; messages for a call that ended are given back."""
-        taken = asyncio.ensure_future(self.context.run(self.context.plugin.popper.pop, pop))
+        taken = asyncio.ensure_future(self.context.run(source.pop, pop))
         try:
             return await asyncio.shield(taken)
         except asyncio.CancelledError:
-            taken.add_done_callback(lambda done: self._give_back_of(pop, done))
+            taken.add_done_callback(lambda done: self._give_back_of(source, pop, done))
             raise
 
-    def _give_back_of(self, pop: PopRequest, done: asyncio.Future[list[Popped]]) -> None:
+    def _give_back_of(
+        self, source: PopSource, pop: PopRequest, done: asyncio.Future[list[Popped]]
+    ) -> None:
         if not done.cancelled() and done.exception() is None and done.result():
-            self.give_back(pop, done.result())
+            self.give_back(pop, done.result(), source)
 
-    def give_back(self, pop: PopRequest, found: Sequence[Popped]) -> None:
+    def give_back(
+        self, pop: PopRequest, found: Sequence[Popped], source: PopSource | None = None
+    ) -> None:
         """Have messages come again at once: the client has not got them."""
-        handles = [each.handle for each in found]
+        work = (source or self._topic_source).give_back
         with contextlib.suppress(RuntimeError):  # the server stops, and handles are void then
-            self.context.pool.submit(
-                self.context.plugin.popper.give_back, pop.group, pop.topic, handles
-            )
+            self.context.pool.submit(work, pop, list(found))
 
 
 def _setter(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from reput_consumer import Popped
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.broker.clients.pullfilters import Filters
-    from reput_server.broker.pop.longpolling import PopLongPolling
+    from reput_server.broker.pop.longpolling import PopLongPolling, PopSource
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
@@ -49,6 +50,16 @@ _FROM_FIRST: Final = 0
 _ATTEMPT_LENGTH: Final = 200
 _EXPRESSION_MAX: Final = 10_000
 """Characters of a condition, which a request that waits keeps in memory."""
+
+
+class HeaderOf(Protocol):
+    """Makes the header of an answer that hands messages out."""
+
+    def __call__(
+        self, found: Sequence[Popped], invisible_ms: int, *, is_ordered: bool
+    ) -> PopAnswer:
+        """Return it."""
+        ...
 
 
 @attrs.frozen(eq=False)
@@ -76,7 +87,7 @@ class PopHandlers:
         if asked.max_msg_nums > _COUNT_MAX:
             text = f"the broker[{self.context.address[0]}] pop message's num is greater than 32"
             raise Refusal(ResponseCode.INVALID_PARAMETER, text)
-        await self._check(asked, "pop message")
+        await self.check(asked, "pop message")
         self.context.check_writable()
         expression = asked.exp or "*"
         if len(expression) > _EXPRESSION_MAX:
@@ -96,12 +107,32 @@ class PopHandlers:
             is_ordered=True if asked.order else None,
             queue_id=None if asked.queue_id < 0 else asked.queue_id,
         )
+        return await self.hand_out(request, pop, asked.poll_time)
+
+    async def hand_out(
+        self,
+        request: Request,
+        pop: PopRequest,
+        poll_ms: int,
+        source: PopSource | None = None,
+        header_of: HeaderOf | None = None,
+    ) -> Command | None:
+        """Answer with the messages that a request pops, or wait for some.
+
+        Args:
+            request: the client's request.
+            pop: the same as the store takes it.
+            poll_ms: how long it may wait.
+            source: where the messages come from; None for the queues of the topic.
+            header_of: makes the header of the answer, if it is another one than `answer_of` makes.
+        """
         command = _slim(request.command)
-        answer = await self._popped(request, command, pop, 0)
-        seconds = _seconds(asked.poll_time)
+        take = partial(self._popped, request, command, pop, source, header_of)
+        answer = await take(0)
+        seconds = _seconds(poll_ms)
         if answer is None or answer.code != ResponseCode.POLLING_TIMEOUT or not seconds:
             return answer
-        self._hold(request, self._pop_later(request, command, pop, seconds))
+        self._hold(request, self._pop_later(request, command, take(seconds)))
         return None
 
     def _start(self, asked: Pop) -> Start:
@@ -121,22 +152,28 @@ class PopHandlers:
         return Start(EARLIEST if are_whole else LATEST)
 
     async def _pop_later(
-        self, request: Request, command: Command, pop: PopRequest, seconds: float
+        self, request: Request, command: Command, popped: Awaitable[Command | None]
     ) -> None:
         try:
-            answer = await self._popped(request, command, pop, seconds)
+            answer = await popped
         except Exception as error:  # the peer waits for an answer
             answer = answer_of_error(command, error)
         if answer is not None:
             request.peer.answer(command, answer)
 
     async def _popped(
-        self, request: Request, command: Command, pop: PopRequest, seconds: float
+        self,
+        request: Request,
+        command: Command,
+        pop: PopRequest,
+        source: PopSource | None,
+        header_of: HeaderOf | None,
+        seconds: float,
     ) -> Command | None:
         """Return the answer; None if nobody waits for it any more."""
         begun = time.monotonic()
         try:
-            found = await self.polls.popped(pop, seconds)
+            found = await self.polls.popped(pop, seconds, source=source)
         except PollsFullError as error:
             return command.answer(ResponseCode.POLLING_FULL, PopAnswer(), remark=str(error))
         except GroupKindError as error:
@@ -149,14 +186,15 @@ class PopHandlers:
                 ResponseCode.POLLING_TIMEOUT, header, remark="NO_MESSAGE_IN_QUEUE"
             )
         if not request.peer.is_open:
-            self.polls.give_back(pop, found)
+            self.polls.give_back(pop, found, source)
             return None
         try:
             self._count(pop, found, time.monotonic() - begun)
-            header = answer_of(found, pop.invisible_ms, is_ordered=bool(pop.is_ordered))
+            make = header_of or answer_of
+            header = make(found, pop.invisible_ms, is_ordered=bool(pop.is_ordered))
             body = b"".join([each.view.record for each in found])
         except BaseException:  # no memory is left
-            self.polls.give_back(pop, found)
+            self.polls.give_back(pop, found, source)
             raise
         return command.answer(ResponseCode.SUCCESS, header, remark="FOUND", body=body)
 
@@ -183,7 +221,7 @@ class PopHandlers:
     async def notify(self, request: Request) -> Command | None:
         """Answer whether messages have come, now or when some have."""
         asked: Notification = request.command.header(Notification)
-        await self._check(asked, "peeking message")
+        await self.check(asked, "peeking message")
         pop = PopRequest(
             group=asked.consumer_group,
             topic=asked.topic,
@@ -219,7 +257,7 @@ class PopHandlers:
     async def info(self, request: Request) -> Command:
         """Answer how many requests wait."""
         asked: PollingInfo = request.command.header(PollingInfo)
-        await self._check(asked, "peeking message")
+        await self.check(asked, "peeking message")
         queue_id = None if asked.queue_id < 0 else asked.queue_id
         count = self.polls.count_of(asked.consumer_group, asked.topic, queue_id)
         header = PollingInfoAnswer(polling_num=count)
@@ -240,7 +278,12 @@ class PopHandlers:
         task.add_done_callback(end)
         peer.remember(task, task.cancel)
 
-    async def _check(self, asked: Pop | Notification | PollingInfo, what: str) -> None:
+    async def check(self, asked: Pop | Notification | PollingInfo, what: str) -> None:
+        """Refuse a request for what may not be read.
+
+        Raises:
+            Refusal: it may not be.
+        """
         context = self.context
         if not context.options.permissions & READ:
             text = f"the broker[{context.address[0]}] {what} is forbidden"

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PullFastPath"]
 
-_TEXTS: Final = ("consumerGroup", "topic", "subscription", "expressionType")
+_TEXTS: Final = ("consumerGroup", "topic", "subscription", "expressionType", "liteTopic")
 _NUMBERS: Final = (
     "queueId",
     "queueOffset",
@@ -69,9 +69,9 @@ class PullFastPath:
 
 
 def _pull_of(values: tuple[Any, ...]) -> Pull | None:
-    """Return the pull with these values; None if one is missing, or larger than it may be."""
-    group, topic, subscription, kind, *numbers, max_bytes = values
-    if group is None or topic is None or None in numbers:
+    """Return the pull with these values; None if one is missing, too large, or a lite topic."""
+    group, topic, subscription, kind, lite_topic, *numbers, max_bytes = values
+    if group is None or topic is None or lite_topic is not None or None in numbers:
         return None
     queue_id, queue_offset, count, sys_flag, commit_offset, suspend_ms, version = numbers
     if max(queue_id, count, sys_flag, max_bytes or 0) >= _INT_LIMIT:

@@ -25,6 +25,7 @@ from reput_client.remoting import (
 )
 from reput_consumer import TAG
 from reput_server.broker.clients.pullfilters import Filters
+from reput_server.broker.litenames import light_queue_of
 from reput_server.broker.pull.longpolling import HeldPull, PullLongPolling
 from reput_server.broker.topictable import READ
 from reput_server.errors import Refusal
@@ -94,6 +95,8 @@ class PullHandlers:
         """Answer with messages, or hold the pull until there are some."""
         pull: Pull = request.command.header(Pull)
         await self._check(pull)
+        if pull.lite_topic:
+            pull = _of_light_queue(pull)
         selector = self.filters.selector(pull)
         if pull.sys_flag & _COMMIT and self.context.is_writable:
             self._commit(pull)
@@ -361,3 +364,16 @@ def _code_of(result: ReadResult, queue_offset: int) -> tuple[int, int]:
     if status in _NOTHING_NEW:
         return ResponseCode.PULL_NOT_FOUND, following
     return ResponseCode.PULL_OFFSET_MOVED, following
+
+
+def _of_light_queue(pull: Pull) -> Pull:
+    """Return a pull from the light queue of the lite topic that a pull names.
+
+    Raises:
+        Refusal: there cannot be such a lite topic.
+    """
+    try:
+        name = light_queue_of(pull.topic, pull.lite_topic or "")
+    except ValueError as error:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
+    return attrs.evolve(pull, topic=name, queue_id=0)

@@ -12,7 +12,7 @@ __all__ = ["CODES", "END", "UNUSUAL", "FastPathRequest", "ordinary_send"]
 
 END: Final = "\x02"
 UNUSUAL: Final = (
-    "TRAN_MSG", "DELAY", "TIMER_", "POP_CK", "_SYS_MSG_PRIORITY_",
+    "TRAN_MSG", "DELAY", "TIMER_", "POP_CK", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC",
     "CLUSTER\x01", "MSG_REGION\x01", "TRACE_ON\x01", "\x01\x02",
 )  # fmt: skip
 """Names of properties that a plugin or the broker acts on, or parts of them, and empty values."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput_client.remoting import FORBIDDEN_TOPICS, TEMPLATE_TOPIC, ResponseCode, TopicSettings
 from reput_consumer import GroupSettings, checked_topic
+from reput_server.broker.litenames import is_lite
 from reput_server.broker.topictable import (
     DEAD_LETTER_PREFIX,
     INHERIT,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from reput_client.remoting import Send
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["checked_destination", "destination_of_retry"]
+__all__ = ["check_light_queues", "checked_destination", "destination_of_retry"]
 
 _RETRIES_TOLD_FROM: Final = 121
 """The number of release 3.4.9, from which a request's limit of retries counts."""
@@ -60,6 +61,17 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
         raise Refusal(ResponseCode.INVALID_PARAMETER, text)
     queue_id = send.queue_id
     return send.topic, random.randrange(topic.write_queues) if queue_id < 0 else queue_id
+
+
+def check_light_queues(context: BrokerContext, topic: str) -> None:
+    """Refuse a message of a lite topic which nobody could read.
+
+    Raises:
+        Refusal: the store has no light queues.
+    """
+    if context.store.config.max_light_queues == 0 and is_lite(context.topics.known(topic)):
+        text = "lite topics need light queues, and max_light_queues of [commitlog] is 0"
+        raise Refusal(ResponseCode.LMQ_QUOTA_EXCEEDED, text)
 
 
 def _made(context: BrokerContext, send: Send) -> TopicSettings:

@@ -25,6 +25,7 @@ from reput_client.remoting import (
     SendShort,
     decode_batch,
 )
+from reput_server.broker.litenames import LISTED, LITE_TOPIC, light_queue_of
 from reput_server.broker.send.messageproperties import (
     KEY,
     PRIORITY,
@@ -33,7 +34,11 @@ from reput_server.broker.send.messageproperties import (
     is_of_other_type,
     priority_of,
 )
-from reput_server.broker.send.sendchecks import checked_destination, destination_of_retry
+from reput_server.broker.send.sendchecks import (
+    check_light_queues,
+    checked_destination,
+    destination_of_retry,
+)
 from reput_server.broker.topictable import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput_server.errors import Refusal
 from reput_server.wire.requestdispatcher import answer_of_error
@@ -48,6 +53,7 @@ __all__ = ["PREPARED", "SendHandlers", "refused"]
 
 _T = TypeVar("_T")
 _END: Final = b"\x02"
+_OWN_KEY: Final = b"\x02UNIQ_KEY\x01"
 PREPARED: Final = 4
 """Bit of a message whose transaction is open."""
 _SHARED_MAX: Final = 64 << 20
@@ -130,6 +136,8 @@ class SendHandlers:
             born_host=request.peer.address,
             reconsume_times=send.reconsume_times or 0,
         )
+        if not is_batch and LITE_TOPIC in found:
+            first = self._listed(first, found)
         if not is_batch and PRIORITY in found:
             first, queue_id = self._prioritized(first, queue_id, found)
         batch_key = None
@@ -192,6 +200,10 @@ class SendHandlers:
         if found.get("DELAY", "0") not in _UNDELAYED:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         shared = bytes(batch.properties) if isinstance(batch.properties, bytes) else b""
+        # Since 5.4, a message keeps its own key; the batch's would hide it from queries.
+        unnamed = encode_properties({name: found[name] for name in found if name != KEY}).encode(
+            "utf-8", "replace"
+        )
         messages = []
         try:
             entries = decode_batch(batch.body)
@@ -209,9 +221,8 @@ class SendHandlers:
         for entry in entries:
             own = entry.properties
             own += _END if own and not own.endswith(_END) else b""
-            messages.append(
-                attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=own + shared)
-            )
+            own += unnamed if _OWN_KEY in _END + own else shared
+            messages.append(attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=own))
         if not messages:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
         return messages
@@ -219,6 +230,21 @@ class SendHandlers:
     def _is_inner(self, topic: str, properties: Mapping[str, str]) -> bool:
         """Whether a batch with these properties is stored as one record."""
         return KEY in properties and self.context.topics.has_batch_queues(topic)
+
+    def _listed(self, message: Message, properties: dict[str, str]) -> Message:
+        """Have a message in the light queue of its lite topic.
+
+        Raises:
+            Refusal: there cannot be such a lite topic, or the store has no light queues.
+        """
+        topic = message.topic
+        try:
+            properties[LISTED] = light_queue_of(topic, properties[LITE_TOPIC])
+        except ValueError as error:
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        check_light_queues(self.context, topic)
+        stored = encode_properties(properties).encode("utf-8", "replace")
+        return attrs.evolve(message, properties=stored)
 
     def _prioritized(
         self, message: Message, queue_id: int, properties: dict[str, str]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_consumer import Handle
+from reput_server.grpc.calls.lite import named_handle, renewed_receipt
 from reput_server.grpc.calls.receive import checked_invisible_ms
 from reput_server.grpc.messagetypes import Code, Refused, m, status
 from reput_server.grpc.namespaces import group_of, topic_of
 
 if TYPE_CHECKING:
-    from reput_consumer import PopService
+    from reput_consumer import Handle, PopService
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.clients import Clients
@@ -38,9 +38,8 @@ class _Acks:
     """The acknowledgements of one call."""
 
     group: str
-    topic: str
-    handles: list[Handle | None]
-    """None where a client sent what is not a handle."""
+    entries: list[tuple[str, Handle | None]]
+    """Topics and handles; None where a client sent what is not a handle."""
     done: asyncio.Future[list[bool]]
 
 
@@ -70,22 +69,27 @@ class AckCalls:
         """Do the same without waiting; return None, and do nothing, if it would have to wait."""
         if self._is_busy or len(request.entries) > _AT_ONCE_MAX:  # earlier ones first
             return None
-        done = self._popper.ack_at_once(*self._read(caller, request))
+        group, entries = self._read(caller, request)
+        topics = {topic for topic, _ in entries}
+        if len(topics) > 1:  # several lite topics
+            return None
+        handles = [handle for _, handle in entries]
+        done = self._popper.ack_at_once(group, "".join(topics), handles)
         return None if done is None else _answer(request, done)
 
-    def _read(self, caller: Caller, request: Any) -> tuple[str, str, list[Handle | None]]:
-        """Return group, topic and handles; None for what is not a handle."""
+    def _read(self, caller: Caller, request: Any) -> tuple[str, list[tuple[str, Handle | None]]]:
+        """Return the group, and the topics and handles; None for what is not a handle."""
         self.clients.find(caller.client_id)
         group, topic = group_of(request.group), topic_of(request.topic)
         if len(request.entries) > _ENTRIES_MAX:
             raise Refused(
                 Code.BAD_REQUEST, f"{len(request.entries)} entries; {_ENTRIES_MAX} at most"
             )
-        return group, topic, [Handle.parse(each.receipt_handle) for each in request.entries]
+        return group, [named_handle(topic, each.receipt_handle) for each in request.entries]
 
-    async def _taken(self, group: str, topic: str, handles: list[Handle | None]) -> list[bool]:
+    async def _taken(self, group: str, entries: list[tuple[str, Handle | None]]) -> list[bool]:
         loop = self.context.loop
-        acks = _Acks(group, topic, handles, loop.create_future())
+        acks = _Acks(group, entries, loop.create_future())
         self._waiting.append(acks)
         if not self._is_busy:
             self._is_busy = True
@@ -109,9 +113,11 @@ class AckCalls:
         return [self._ack(each) for each in taken]
 
     def _ack(self, acks: _Acks) -> list[bool] | Exception:
-        popper, (group, topic) = self._popper, (acks.group, acks.topic)
+        ack, group = self._popper.ack, acks.group
         try:
-            return [each is not None and popper.ack(group, topic, each) for each in acks.handles]
+            return [
+                handle is not None and ack(group, topic, handle) for topic, handle in acks.entries
+            ]
         except Exception as error:  # of this call, and of no other
             return error
 
@@ -129,21 +135,22 @@ class AckCalls:
     async def change(self, caller: Caller, request: Any) -> Any:
         """Move a message's deadline; the handle is another one then."""
         self.clients.find(caller.client_id)
-        group, topic = group_of(request.group), topic_of(request.topic)
+        group = group_of(request.group)
+        topic, handle = named_handle(topic_of(request.topic), request.receipt_handle)
         invisible_ms = checked_invisible_ms(request.invisible_duration, 0)
-        handle = Handle.parse(request.receipt_handle)
         renewed = handle and await self.context.run(
             self._popper.renew, group, topic, handle, invisible_ms
         )
         if renewed is None:
             raise Refused(Code.INVALID_RECEIPT_HANDLE, _VOID)
-        return m.ChangeInvisibleDurationResponse(status=status(), receipt_handle=str(renewed))
+        receipt = renewed_receipt(request.receipt_handle, renewed)
+        return m.ChangeInvisibleDurationResponse(status=status(), receipt_handle=receipt)
 
     async def forward(self, caller: Caller, request: Any) -> Any:
         """Put a message to the dead letters of its group."""
         self.clients.find(caller.client_id)
-        group, topic = group_of(request.group), topic_of(request.topic)
-        handle = Handle.parse(request.receipt_handle)
+        group = group_of(request.group)
+        topic, handle = named_handle(topic_of(request.topic), request.receipt_handle)
         is_done = handle is not None and await self.context.run(
             self._popper.give_up, group, topic, handle
         )

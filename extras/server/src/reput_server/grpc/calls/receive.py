@@ -23,7 +23,9 @@ from reput_consumer import (
     Selector,
     Start,
 )
+from reput_server.broker.lite.litechanges import LiteAskError
 from reput_server.broker.pop.longpolling import PollsFullError, size_of
+from reput_server.grpc.calls.lite import receipt_of
 from reput_server.grpc.messageproperties import shown
 from reput_server.grpc.messagetypes import (
     Code,
@@ -37,7 +39,8 @@ from reput_server.grpc.namespaces import group_of, topic_of
 
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
-    from reput_server.broker.pop.longpolling import PopLongPolling
+    from reput_server.broker.lite.litechanges import LiteChanges
+    from reput_server.broker.pop.longpolling import PopLongPolling, PopSource
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.calls.routes import RouteCalls
     from reput_server.grpc.clients import Clients
@@ -78,12 +81,14 @@ class ReceiveCalls:
     clients: Clients
     routes: RouteCalls
     polls: PopLongPolling
+    lite: LiteChanges
 
     async def receive(self, caller: Caller, request: Any) -> AsyncIterator[Any]:
         """Yield a status, messages, and when they were handed out."""
         try:
             pop = await self._request(caller, request)
-            left = deque(await self._popped(pop, caller, request))
+            source = self._source(caller, pop)
+            left = deque(await self._popped(pop, caller, request, source))
             if not left:
                 raise Refused(Code.MESSAGE_NOT_FOUND, "no message in time")
         except Refused as refused:
@@ -94,12 +99,12 @@ class ReceiveCalls:
         try:
             yield m.ReceiveMessageResponse(status=status())
             while left:
-                yield m.ReceiveMessageResponse(message=shown(left[0], topic, str(left[0].handle)))
+                yield m.ReceiveMessageResponse(message=shown(left[0], topic, receipt_of(left[0])))
                 caller.answers.note(-len(left.popleft().view.record))
         finally:
             if left:  # the client went away
                 caller.answers.note(-size_of(left))
-                self.polls.give_back(pop, left)
+                self.polls.give_back(pop, left, source)
         yield self._end()
 
     def _end(self) -> Any:
@@ -120,26 +125,44 @@ class ReceiveCalls:
             invisible_ms = checked_invisible_ms(request.invisible_duration)
         if not topic.permissions & _READ or topic.read_queues < 1:
             raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")
+        group = group_of(request.group)
+        is_whole = self.context.config.grpc_from_beginning or self.lite.is_bound(group)
         return PopRequest(
-            group=group_of(request.group),
+            group=group,
             topic=topic.topic,
             selector=_selector(request.filter_expression),
             max_count=min(max(request.batch_size, 1), _BATCH_MAX),
             max_bytes=_BATCH_BYTES,
             invisible_ms=invisible_ms,
-            start=Start(EARLIEST if self.context.config.grpc_from_beginning else LATEST),
+            start=Start(EARLIEST if is_whole else LATEST),
             attempt=request.attempt_id[:200],
             keep=keep,
             max_attempts=None if client is None else client.settings.backoff_policy.max_attempts,
         )
 
-    async def _popped(self, pop: PopRequest, caller: Caller, request: Any) -> list[Popped]:
+    def _source(self, caller: Caller, pop: PopRequest) -> PopSource | None:
+        """Return where the messages come from: the client's lite topics, if its group reads such.
+
+        Raises:
+            Refused: the group may not read lite topics of this topic.
+        """
+        if not self.lite.is_bound(pop.group):
+            return None
+        try:
+            self.lite.check(pop.group, pop.topic)
+        except LiteAskError as error:
+            raise Refused(Code.FORBIDDEN, str(error)) from None
+        return self.lite.source_of(caller.client_id)
+
+    async def _popped(
+        self, pop: PopRequest, caller: Caller, request: Any, source: PopSource | None
+    ) -> list[Popped]:
         given = milliseconds_of(request.long_polling_timeout) / 1_000
         seconds = given if request.HasField("long_polling_timeout") else _POLL_SECONDS
         if caller.remaining is not None:
             seconds = min(seconds, caller.remaining - _SPARE_SECONDS)
         try:
-            return await self.polls.popped(pop, seconds, caller.answers)
+            return await self.polls.popped(pop, seconds, caller.answers, source)
         except PollsFullError as error:
             raise Refused(Code.TOO_MANY_REQUESTS, str(error)) from None
         except GroupKindError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput_server.broker.litenames import bound_topic
 from reput_server.grpc.messagetypes import Code, MessageType, Permission, Refused, m, status
 from reput_server.grpc.namespaces import group_of, topic_of
 
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["RouteCalls", "types_of"]
 
 _ATTRIBUTE: Final = "message.type"
-_MIXED: Final = tuple(MessageType)
+_MIXED: Final = (
+    MessageType.NORMAL,
+    MessageType.FIFO,
+    MessageType.DELAY,
+    MessageType.TRANSACTION,
+)
 _READ: Final = 4
 _WRITE: Final = 2
 _ADDRESSES_MAX: Final = 8
@@ -111,6 +117,8 @@ class RouteCalls:
             raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")
         settings = self.context.plugin.subscription_groups.get(group)
         is_ordered = settings is not None and settings.consume_message_orderly
+        # A group of lite topics asks for all of them together.
+        is_ordered = is_ordered and bound_topic(settings) is None
         response = m.QueryAssignmentResponse(status=status())
         permission = _PERMISSIONS[True, bool(topic.permissions & _WRITE)]
         named = self._resource(request.topic)

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput import Message
-from reput.errors import PutError, ReputError
+from reput.errors import LightQueueCountError, PutError, ReputError
 from reput.record import java_string_hash
 from reput_consumer import DLQ_PREFIX, RETRY_PREFIX
+from reput_server.broker.litenames import LISTED, LITE_TOPIC, light_queue_of
+from reput_server.broker.send.messageproperties import PRIORITY, is_of_other_type
+from reput_server.broker.send.sendchecks import check_light_queues
 from reput_server.errors import Refusal
 from reput_server.grpc.calls.routes import types_of
 from reput_server.grpc.messageproperties import (
@@ -27,6 +30,7 @@ from reput_server.grpc.messageproperties import (
     RESERVED,
     TIMED,
     TRACE,
+    untimed_type_of,
 )
 from reput_server.grpc.messagetypes import Code, MessageType, Refused, m, milliseconds_of, status
 from reput_server.grpc.namespaces import topic_of
@@ -34,6 +38,7 @@ from reput_server.grpc.namespaces import topic_of
 if TYPE_CHECKING:
     from reput_client.remoting import TopicSettings
     from reput_server.broker.broker import Broker
+    from reput_server.broker.brokercontext import BrokerContext
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.calls.routes import RouteCalls
 
@@ -215,14 +220,24 @@ class SendCalls:
             if at - context.plugin.port.clock() > _DELAY_MAX_MS:
                 raise Refused(Code.ILLEGAL_DELIVERY_TIME, "a time within the next day expected")
             properties[TIMED] = str(at)
+        count = max(topic.write_queues, 1)
+        if system.HasField("priority"):
+            if system.priority < 0:
+                raise Refused(Code.BAD_REQUEST, f"priority {system.priority}; 0 at least")
+            properties[PRIORITY] = str(system.priority)
         group = system.message_group
+        if system.lite_topic:
+            _add_lite_topic(context, topic.topic, system.lite_topic, properties)
+            return consistent_hash(java_string_hash(system.lite_topic), count)
+        if not group and PRIORITY in properties and not is_of_other_type(properties):
+            return min(int(system.priority), count - 1)
         if not group:
-            return random.randrange(max(topic.write_queues, 1))
+            return random.randrange(count)
         if not group.strip() or len(group.encode()) >= _GROUP_MAX or not _is_plain(group):
             text = f"message group {group[:100]!r}: 1 to {_GROUP_MAX - 1} bytes expected"
             raise Refused(Code.ILLEGAL_MESSAGE_GROUP, text)
         properties[GROUP] = group
-        return consistent_hash(java_string_hash(group), max(topic.write_queues, 1))
+        return consistent_hash(java_string_hash(group), count)
 
     # ------------------------------------------------------------------ recall
 
@@ -265,17 +280,34 @@ def _check_type(topic: TopicSettings, properties: Mapping[str, str]) -> None:
     Raises:
         Refused: it does not.
     """
-    kind = MessageType.NORMAL
     if properties.get("TRAN_MSG") == "true":
         kind = MessageType.TRANSACTION
     elif TIMED in properties:
         kind = MessageType.DELAY
-    elif GROUP in properties:
-        kind = MessageType.FIFO
+    else:
+        kind = untimed_type_of(properties)
     if kind not in types_of(topic) and not topic.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         names = ", ".join(each.name for each in types_of(topic))
         text = f"topic {topic.topic!r} takes {names}; see its attribute message.type"
         raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+
+
+def _add_lite_topic(
+    context: BrokerContext, topic: str, lite_topic: str, properties: dict[str, str]
+) -> None:
+    """Have a message in the light queue of its lite topic.
+
+    Raises:
+        Refused: there cannot be such a lite topic, or the store has no light queues.
+    """
+    try:
+        properties[LISTED] = light_queue_of(topic, lite_topic)
+        check_light_queues(context, topic)
+    except ValueError as error:
+        raise Refused(Code.ILLEGAL_LITE_TOPIC, str(error)) from None
+    except Refusal as error:
+        raise Refused(Code.LITE_TOPIC_QUOTA_EXCEEDED, str(error)) from None
+    properties[LITE_TOPIC] = lite_topic
 
 
 def _checked_properties(given: Any) -> dict[str, str]:
@@ -329,4 +361,6 @@ def _need(context: Any, plugin: str, what: str) -> None:
 
 
 def _code_of(error: PutError) -> Code:
+    if isinstance(error, LightQueueCountError):
+        return Code.LITE_TOPIC_QUOTA_EXCEEDED
     return Code.ILLEGAL_DELIVERY_TIME if error.field == TIMED else Code.INTERNAL_SERVER_ERROR

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput_server.broker.litenames import LITE_TOPIC_MAX, bound_topic, quota_of
 from reput_server.grpc.commandqueue import CommandQueue
 from reput_server.grpc.messagetypes import ClientType, Code, Refused, m, set_milliseconds, status
 from reput_server.grpc.namespaces import group_of, topic_of
@@ -37,6 +38,7 @@ _BACKOFF_S: Final = (
 _UNREAD_MAX: Final = 200
 """Answers and commands that a client may leave unread."""
 _END: Final = None
+_INT_MAX: Final = (1 << 31) - 1
 
 
 @attrs.define(eq=False)
@@ -114,6 +116,10 @@ class ClientCalls:
             subscription.fifo = found is not None and found.consume_message_orderly
             subscription.receive_batch_size = _BATCH
             set_milliseconds(subscription.long_polling_timeout, _POLL_MS)
+            if bound_topic(found) is not None:
+                quota = quota_of(found)
+                subscription.lite_subscription_quota = _INT_MAX if quota < 0 else quota
+                subscription.max_lite_topic_size = LITE_TOPIC_MAX
         return merged
 
     async def heartbeat(self, caller: Caller, request: Any) -> Any:

@@ -244,9 +244,10 @@ def _empty_queues(store: Store) -> str:
     disk = Disk().at(store.root, follow_links=follows_links())
     try:
         found = find_broker_files(store.root, disk, disk.list_names(store.root))
+        is_refused = any(each.why_refused(store.root, disk) for each in found)
     finally:
         disk.release()
-    if any(each.row.harm for each in found):
+    if is_refused:
         return f"{text}--scan counts by reading the whole log (opening for writing is refused)"
     return f"{text}opening the store for writing fills them, --scan counts without"
 

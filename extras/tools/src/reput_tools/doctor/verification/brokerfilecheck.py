@@ -61,7 +61,8 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
     for each in find_broker_files(root, disk, disk.list_names(root)):
         if each.topics:
             continue  # batch queues are read, written and compared
-        refused = f"not opened for writing: {each.row.harm}" if each.row.harm else ""
+        reason = each.why_refused(root, disk)
+        refused = f"not opened for writing: {reason}" if reason else ""
         limits = "nothing that reput cannot read or write"
         expected = "; ".join(filter(None, (limits, each.row.unseen, refused)))
         findings.add(
@@ -75,6 +76,6 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
                 advice=f"nothing is wrong with it; {each.row.step}",
             )
         )
-        reason = f"the directory has {each.row.what}"
-        reasons |= dict.fromkeys(_HIDDEN[each.row.kind], reason)
+        hidden = _HIDDEN[each.row.kind]
+        reasons |= dict.fromkeys(hidden, f"the directory has {each.row.what}")
     return NotCompared(reasons)

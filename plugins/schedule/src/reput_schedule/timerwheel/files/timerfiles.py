@@ -11,7 +11,8 @@ Both are derived from the commit log: doubtful records are cut, and their messag
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["TimerFiles"]
+
+_NO_LIMIT: Final = 1 << 62  # a physical offset above every log
 
 
 class _Sound(NamedTuple):
@@ -211,6 +214,8 @@ class TimerFiles:
             Whether there is a wheel that agrees with the timer log.
         """
         self.log.load()
+        if self._has_snapshots():
+            return self._look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
@@ -220,6 +225,26 @@ class TimerFiles:
         is_there = disk.exists(self.wheel_path) and self.wheel.load(disk, self.wheel_path)
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         return is_there and self.wheel.is_sound(check.log_end)
+
+    def _has_snapshots(self) -> bool:
+        """Whether the wheel is in files of its own, ``timerwheel.POSITION``.
+
+        A broker with ``timerWheelSnapshotFlush`` writes them, and what the wheel's file has is
+        older, or is newer after a start without that option.
+        """
+        directory, name = os.path.split(self.wheel_path)
+        beginning = f"{name}."
+        return any(
+            each.startswith(beginning) and each.removeprefix(beginning).isdigit()
+            for each in self._context.disk.list_names(directory)
+        )
+
+    def _look_at_log(self, check: CheckpointRecord) -> bool:
+        """Make a wheel in memory from all records of the timer log; likewise."""
+        self.wheel.clear()
+        self.wheel.advance(check.reached.read_timestamp // self._precision)
+        self.log.end, _ = self._scan(_NO_LIMIT)
+        return self.log.end > self.log.first
 
     # ------------------------------------------------------------------ appending
 

@@ -37,6 +37,7 @@ final class Noted {
         row.put("keys", message.getKeys());
         row.put("properties", message.getProperties());
         row.put("attempt", message.getDeliveryAttempt());
+        row.put("lite_topic", message.getLiteTopic().orElse(null));
         return row;
     }
 

@@ -92,6 +92,9 @@ final class Producing {
         if (asked.has("message_group")) {
             builder.setMessageGroup(asked.get("message_group").getAsString());
         }
+        if (asked.has("lite_topic")) {
+            builder.setLiteTopic(asked.get("lite_topic").getAsString());
+        }
         if (asked.has("delay_s")) {
             builder.setDeliveryTimestamp(System.currentTimeMillis() + asked.get("delay_s").getAsLong() * 1_000L);
         }

@@ -65,6 +65,14 @@ public final class Program {
             case "listen":
                 consumers.put(name, new Push(configuration, asked, filter(asked)));
                 return Map.of();
+            case "lite":
+                consumers.put(name, new LitePush(configuration, asked));
+                return Map.of();
+            case "subscribe":
+                ((LitePush) consumers.get(name)).change(asked.getAsJsonArray("added"), asked.getAsJsonArray("removed"));
+                return Map.of();
+            case "taken_lite":
+                return Map.of("taken", ((LitePush) consumers.get(name)).taken.wait(asked));
             case "receive":
                 return Map.of("taken", ((Simple) consumers.get(name)).receive(asked));
             case "taken":

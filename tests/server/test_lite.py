@@ -1,0 +1,327 @@
+"""Lite topics over remoting: sends, subscriptions, pops, acknowledgements and operators' tools."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+from wirepeer import message
+
+import reput
+from reput_client.remoting import (
+    Ack,
+    ChangeInvisible,
+    ChangeInvisibleAnswer,
+    Command,
+    LiteClientOf,
+    LiteGroupOf,
+    LitePop,
+    LiteTopicOf,
+    LiteUnsubscribed,
+    LiteWake,
+    PopAnswer,
+    Pull,
+    PullAnswer,
+    PullFlag,
+    RequestCode,
+    ResponseCode,
+    TopicOf,
+)
+from reput_consumer import GroupSettings, TopicSettings
+
+TOPIC, GROUP = "parent", "readers"
+ATTRIBUTES = {"lite.bind.topic": TOPIC, "lite.sub.client.quota": "3"}
+OK, REFUSED = ResponseCode.SUCCESS, ResponseCode.ILLEGAL_OPERATION
+WRONG = ResponseCode.INVALID_PARAMETER
+SECTIONS = {"commitlog": {"file_size": 1 << 20, "max_light_queues": 3}}
+
+
+@pytest.fixture
+def served(serve):
+    found = serve(sections=SECTIONS)
+    set_up(found)
+    return found
+
+
+def set_up(served, **attributes):
+    plugin = served.store.plugin("consumer")
+    plugin.topics.put(
+        TopicSettings(
+            topic=TOPIC,
+            attributes={"message.type": "LITE", "lite.topic.expiration": "60"},
+        )
+    )
+    plugin.subscription_groups.put(
+        GroupSettings(group=GROUP, attributes={**ATTRIBUTES, **attributes})
+    )
+
+
+def send(peer, lite_topic, body=b"1"):
+    properties = f"UNIQ_KEY\x01key-{lite_topic}\x02__LITE_TOPIC\x01{lite_topic}\x02"
+    header = message(TOPIC, properties=properties)
+    return peer.ask(RequestCode.SEND_MESSAGE_V2, header, body=body).code
+
+
+def subscribe(peer, *lite_topics, action="PARTIAL_ADD", client="one", **more):
+    entry = {
+        "action": action,
+        "clientId": client,
+        "group": GROUP,
+        "topic": TOPIC,
+        "liteTopicSet": lite_topics,
+        **more,
+    }
+    body = json.dumps({"subscriptionSet": [entry]}).encode()
+    return peer.ask(RequestCode.LITE_SUBSCRIPTION_CTL, body=body).code
+
+
+def pop(**options):
+    asked = LitePop(
+        client_id="one",
+        consumer_group=GROUP,
+        topic=TOPIC,
+        max_msg_num=32,
+        invisible_time=60_000,
+        poll_time=20_000,
+    )
+    return attrs.evolve(asked, **options)
+
+
+def taken(peer, **options):
+    return peer.ask(RequestCode.POP_LITE_MESSAGE, pop(**options))
+
+
+def views(answer):
+    found, at = [], 0
+    while at < len(answer.body):
+        size = int.from_bytes(answer.body[at : at + 4], "big")
+        found.append(reput.MessageView(answer.body[at : at + size]))
+        at += size
+    return found
+
+
+def place_of(answer, view):
+    """What a proxy says of a message: a handle of the answer, and the offset in the light queue."""
+    header = answer.header(PopAnswer)
+    offset = int(view.properties["INNER_MULTI_QUEUE_OFFSET"])
+    words = offset, header.pop_time, header.invisible_time, header.revive_qid, 0, "b", 0, offset
+    return {
+        "consumer_group": GROUP,
+        "topic": TOPIC,
+        "queue_id": 0,
+        "extra_info": " ".join(map(str, words)),
+        "offset": offset,
+        "lite_topic": view.properties["__LITE_TOPIC"],
+    }
+
+
+def asked(peer, code, header):
+    return json.loads(peer.ask(code, header).body)
+
+
+def test_messages_of_lite_topics_come_to_their_subscriber_once(served):
+    peer = served.peer()
+    assert [send(peer, each) for each in "abc"] == [OK] * 3
+    served.wait_counted()
+    assert subscribe(peer, "a", "b") == OK
+    answer = taken(peer)
+    found = views(answer)
+    assert sorted(each.properties["__LITE_TOPIC"] for each in found) == ["a", "b"]
+    assert {each.properties["INNER_MULTI_DISPATCH"] for each in found} == {
+        "%LMQ%$parent$a",
+        "%LMQ%$parent$b",
+    }
+    assert answer.header(PopAnswer).order_count_info == "0;0"
+
+    first, second = (place_of(answer, each) for each in found)
+    assert peer.ask(RequestCode.ACK_MESSAGE, Ack(**first)).code == OK
+    assert peer.ask(RequestCode.ACK_MESSAGE, Ack(**first)).code == ResponseCode.NO_MESSAGE
+    longer = ChangeInvisible(**second, invisible_time=0)
+    changed = peer.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, longer)
+    assert changed.code == OK
+    assert changed.header(ChangeInvisibleAnswer).invisible_time == 0
+
+    again = taken(peer)
+
+    assert [each.properties["__LITE_TOPIC"] for each in views(again)] == [second["lite_topic"]]
+    assert again.header(PopAnswer).order_count_info == "1"
+    assert taken(peer, poll_time=0).code == ResponseCode.POLLING_TIMEOUT
+    assert not any("$" in each for each in served.server.broker.topics())
+
+
+def test_a_pull_may_name_a_lite_topic(served):
+    peer = served.peer()
+    for each in "abb":
+        send(peer, each, each.encode())
+    served.wait_counted()
+    asked = Pull(
+        consumer_group=GROUP,
+        topic=TOPIC,
+        queue_id=0,
+        queue_offset=1,
+        max_msg_nums=32,
+        sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=20_000,
+        subscription="*",
+        sub_version=0,
+        lite_topic="b",
+    )
+
+    answer = peer.ask(RequestCode.PULL_MESSAGE, asked)
+
+    assert [each.body for each in views(answer)] == [b"b"]
+    assert answer.header(PullAnswer).next_begin_offset == 2
+    held = peer.send(Command.request(RequestCode.PULL_MESSAGE, attrs.evolve(asked, queue_offset=2)))
+    send(served.peer(), "b", b"later")
+    assert [each.body for each in views(peer.answer_to(held))] == [b"later"]
+    wrong = attrs.evolve(asked, lite_topic="a$")
+    assert peer.ask(RequestCode.PULL_MESSAGE, wrong).code == WRONG
+
+
+def test_what_is_refused(served):
+    peer = served.peer()
+    groups = served.store.plugin("consumer").subscription_groups
+    groups.put(GroupSettings(group="plain"))
+    assert send(peer, "a$b") == ResponseCode.MESSAGE_ILLEGAL
+    assert [send(peer, each) for each in "abcd"] == [OK] * 3 + [ResponseCode.LMQ_QUOTA_EXCEEDED]
+    quota = ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED
+    assert subscribe(peer, *"abcd") == quota
+    assert subscribe(peer, *"abc") == OK
+    assert subscribe(peer, "d") == quota
+    assert subscribe(peer, "d", action="COMPLETE_ADD") == OK
+    assert subscribe(peer, "a", group="plain") == REFUSED
+    assert subscribe(peer, "a", topic="other") == REFUSED
+    assert subscribe(peer, "a", action="OTHER") == REFUSED
+    assert subscribe(peer, "a", client="c" * 256) == quota
+    assert peer.ask(RequestCode.LITE_SUBSCRIPTION_CTL, body=b"{}").code == REFUSED
+    assert taken(peer, topic="other").code == ResponseCode.TOPIC_NOT_EXIST
+    assert taken(peer, max_msg_num=33).code == WRONG
+    assert taken(peer, consumer_group="plain").code == WRONG
+    assert taken(peer, consumer_group="no").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_store_without_light_queues_takes_no_lite_topics(serve):
+    served = serve()
+    set_up(served)
+    assert send(served.peer(), "a") == ResponseCode.LMQ_QUOTA_EXCEEDED
+
+
+def test_the_last_subscriber_of_an_exclusive_group_has_a_lite_topic(served):
+    set_up(served, **{"lite.sub.model": "Exclusive", "lite.sub.reset.offset.exclusive": "true"})
+    peer, other = served.peer(), served.peer()
+    assert send(peer, "a") == OK
+    assert subscribe(peer, "a") == OK
+    answer = taken(peer)
+    assert peer.ask(RequestCode.ACK_MESSAGE, Ack(**place_of(answer, views(answer)[0]))).code == OK
+
+    assert subscribe(other, "a", client="two") == OK
+
+    told = peer.receive()
+    assert told.code == RequestCode.NOTIFY_UNSUBSCRIBE_LITE
+    expected = LiteUnsubscribed(lite_topic="a", consumer_group=GROUP, client_id="one")
+    assert told.header(LiteUnsubscribed) == expected
+    assert len(views(taken(other, client_id="two"))) == 1  # the group begins again
+    assert taken(peer, poll_time=0).code == ResponseCode.POLLING_TIMEOUT
+
+
+def test_a_client_that_is_silent_for_long_is_forgotten(served):
+    peer, subscriptions = served.peer(), served.server.broker.lite.subscriptions
+    assert subscribe(peer, "a", "b") == OK
+
+    subscriptions.expire(subscriptions.clock() + 100_000)
+    assert subscriptions.count == 2
+    subscriptions.expire(subscriptions.clock() + 190_000)
+
+    assert (subscriptions.count, subscriptions.clients()) == (0, [])
+    assert len(served.store.plugin("consumer").popper.waiting) == 0
+
+
+def test_operators_see_lite_topics(served):
+    peer = served.peer()
+    for each in "aab":
+        send(peer, each)
+    assert subscribe(peer, "a", "b", "c") == OK
+    answer = taken(peer, max_msg_num=1)
+    (first,) = views(answer)
+    peer.ask(RequestCode.ACK_MESSAGE, Ack(**place_of(answer, first)))
+    served.wait_counted()
+
+    broker = asked(peer, RequestCode.GET_BROKER_LITE_INFO, None)
+    assert (broker["maxLmqNum"], broker["currentLmqNum"], broker["liteSubscriptionCount"]) == (
+        3,
+        2,
+        3,
+    )
+    assert (broker["topicMeta"], broker["groupMeta"]) == ({TOPIC: 60}, {TOPIC: [GROUP]})
+    parent = asked(peer, RequestCode.GET_PARENT_TOPIC_INFO, TopicOf(topic=TOPIC))
+    assert parent == {
+        "groups": [GROUP],
+        "liteTopicCount": 2,
+        "lmqNum": 2,
+        "topic": TOPIC,
+        "ttl": 60,
+    }
+    header = LiteTopicOf(parent_topic=TOPIC, lite_topic="a")
+    lite_topic = asked(peer, RequestCode.GET_LITE_TOPIC_INFO, header)
+    assert lite_topic["subscriber"] == [{"clientId": "one", "group": GROUP}]
+    assert (lite_topic["topicOffset"]["minOffset"], lite_topic["topicOffset"]["maxOffset"]) == (
+        0,
+        2,
+    )
+    header = LiteClientOf(parent_topic=TOPIC, group=GROUP, client_id="one", max_count=2)
+    client = asked(peer, RequestCode.GET_LITE_CLIENT_INFO, header)
+    assert (client["liteTopicCount"], client["liteTopicSet"]) == (
+        3,
+        ["%LMQ%$parent$a", "%LMQ%$parent$b"],
+    )
+    assert client["lastAccessTime"] > 0
+    lite = first.properties["__LITE_TOPIC"]
+    header = LiteGroupOf(group=GROUP, lite_topic=lite)
+    group = asked(peer, RequestCode.GET_LITE_GROUP_INFO, header)
+    end = {"a": 2, "b": 1}[lite]
+    assert group["totalLagCount"] == end - 1
+    wrapper = group["liteTopicOffsetWrapper"]
+    assert (wrapper["brokerOffset"], wrapper["consumerOffset"]) == (end, 1)
+    assert wrapper["lastTimestamp"] == first.store_timestamp
+    whole = asked(peer, RequestCode.GET_LITE_GROUP_INFO, LiteGroupOf(group=GROUP, top_k=5))
+    assert whole["totalLagCount"] == end - 1
+    assert [each["liteTopic"] for each in whole["lagCountTopK"]] == [lite] * (end > 1)
+    for code, header, expected in (
+        (RequestCode.TRIGGER_LITE_DISPATCH, LiteWake(group=GROUP), OK),
+        (RequestCode.TRIGGER_LITE_DISPATCH, LiteWake(group="no"), 26),
+        (RequestCode.GET_PARENT_TOPIC_INFO, TopicOf(topic="no"), 17),
+        (RequestCode.GET_LITE_TOPIC_INFO, LiteTopicOf(parent_topic=TOPIC), WRONG),
+        (RequestCode.GET_LITE_CLIENT_INFO, LiteClientOf(parent_topic=TOPIC, group="no"), 26),
+    ):
+        assert peer.ask(code, header).code == expected
+    served.on_loop(lambda: None)
+    assert len(served.server.broker.lite.subscriptions.take_ready("one")) == 3
+
+
+def test_attributes_of_groups_change_and_are_shown(served):
+    peer = served.peer()
+
+    def put(**attributes):
+        body = json.dumps({"groupName": "made", "attributes": attributes}).encode()
+        return peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code
+
+    assert put(**{"+lite.bind.topic": TOPIC, "+lite.sub.client.quota": "7"}) == OK
+    assert put(**{"-lite.sub.client.quota": "", "+lite.sub.model": "Exclusive"}) == OK
+    assert put() == OK
+
+    found = served.store.plugin("consumer").subscription_groups.get("made")
+    assert found.attributes == {"lite.bind.topic": TOPIC, "lite.sub.model": "Exclusive"}
+    answer = peer.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    assert json.loads(answer.body)["subscriptionGroupTable"]["made"]["attributes"] == dict(
+        found.attributes
+    )
+    for name, value in (
+        ("other", "1"),
+        ("lite.sub.model", "Some"),
+        ("lite.sub.client.quota", "-2"),
+        ("lite.bind.topic", ""),
+        ("lite.sub.wildcard", "true"),
+    ):
+        assert put(**{f"+{name}": value}) == ResponseCode.SYSTEM_ERROR
