@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import shutil
 import struct
 
@@ -314,6 +315,20 @@ def test_a_read_that_was_interrupted_is_continued(log, reader, monkeypatch):
     reader.derived.progress = lambda done, total: None
 
     assert [each for each in listed(reader).values() if each] == [b"%d" % n for n in (*range(5), 9)]
+
+
+def test_units_that_were_written_are_read_and_closed_where_the_disk_is_full():
+    space, limits = UnitSpace(0), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        space.write(space.take(320), memoryview(b"a" * 320))
+        assert os.fstat(space._file.fileno()).st_size == 320  # a forked child has nothing to write
+        with pytest.raises(OSError, match="too large"):
+            space.write(space.take(320), memoryview(b"b" * 320))
+        assert space.read(0, 320) == b"a" * 320
+        space.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @given(

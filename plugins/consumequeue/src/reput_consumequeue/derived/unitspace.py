@@ -65,9 +65,12 @@ class UnitSpace:
                 self._chunks[address // _CHUNK_SIZE][at : at + len(data)] = data
                 return
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="reput-")  # noqa: SIM115 - see close
+                # Without a buffer: bytes in it for which the disk has no room would fail all later
+                # reads, and a forked child would write them again when it ends.
+                self._file = tempfile.TemporaryFile(buffering=0, prefix="reput-")  # noqa: SIM115
             self._file.seek(address - self._memory_size)
-            self._file.write(data)
+            while data:
+                data = data[self._file.write(data) :]
 
     def read(self, address: int, size: int) -> bytes:
         """Return bytes of a block that were written.
