@@ -212,6 +212,7 @@ def test_a_queue_that_was_deleted_and_created_again_begins_again(log, reader):
     assert list(listed(reader)) == [0, 1, 2, 3, 4]
     append(log, b"A", b"B", at=0)
 
+    assert next(iter(reader.reput_read("T", 0, 0, 1, 1 << 20))).body == b"A"
     assert listed(reader) == {0: b"A", 1: b"B"}
 
 
@@ -282,8 +283,10 @@ def test_a_log_that_was_cut_and_continued_is_derived_again(log, reader):
     append(log, *(b"%d" % number for number in range(7)))
     assert len(listed(reader)) == 7
     log.__dict__.update(log.first(3).__dict__)
+    assert reader.reput_offset_by_time("T", 0, 1 << 60, "upper") == 2
     append(log, *(b"other %d" % number for number in range(9)))
 
+    assert [each.body for each in reader.reput_read("T", 0, 3, 32, 1 << 20)] == [b"other 0"]
     assert list(listed(reader).values())[2:5] == [b"2", b"other 0", b"other 1"]
     assert len(listed(reader)) == 12
 

@@ -379,14 +379,12 @@ class ConsumeQueuePlugin(reput.Plugin):
                 FilterReadAhead, queue, self.context, self.extend_file_size, filter
             )
         asked = self.context.log, queue_offset, max_count, max_bytes, make_scout, as_columns
-        if self.context.writable:
+        if self.context.writable or self.derived is not None:
             return read(queue, *asked)
         if queue_offset + max_count > queue.max_offset:
             self._refresh(queue)
         if queue.min_offset < queue.max_offset:
             correct_min_offset(queue, self.context.log.min_physical_offset)
-        if self.derived is not None:
-            return read(queue, *asked)
         return self._follower.read(queue, queue_offset, partial(read, queue, *asked))
 
     @reput.hookimpl
@@ -397,7 +395,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         queue = self._known(topic, queue_id)
         if queue is None:
             return 0
-        if not self.context.writable:
+        if not self.context.writable and self.derived is None:
             self._refresh(queue)
         times = (self._noted if self.derived is None else self.derived).times.known()
         if isinstance(queue, BatchQueue):
@@ -453,9 +451,6 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
-        if self.derived is not None:
-            self.derived.follow()
-            return
         if not self._is_sized and not queue.is_batch:
             # There were no files at opening, perhaps because a rebuild was replacing them.
             with self._follower.lock:

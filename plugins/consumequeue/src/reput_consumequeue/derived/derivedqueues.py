@@ -90,12 +90,13 @@ class DerivedQueues:
         self._newest = -1, b""  # where the last record begins, and its first bytes
 
     def find(self, topic: str, queue_id: int) -> DerivedQueue | None:
-        """Return a queue; None without one, after what came since the last look was read."""
-        queue = self.queues.get((topic, queue_id))
-        if queue is None:
-            self.follow()
-            queue = self.queues.get((topic, queue_id))
-        return queue
+        """Return a queue, or None without one, after what came since the last look was read.
+
+        A queue that was found before may be another one by now: its topic was created again, or the
+        log was cut.
+        """
+        self.follow()
+        return self.queues.get((topic, queue_id))
 
     def follow(self) -> None:
         """Read what the log has got since the last call: all of it at first.
