@@ -444,7 +444,30 @@ def test_a_flush_is_reported_where_its_thread_ended_while_the_loop_stood_still(
     assert count_counters() == before
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_no_counter_is_left_of_a_loop_that_was_stopped_or_watches_nothing(
+    tmp_path, monkeypatch, is_refused
+):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "too many are watched")
+
+    monkeypatch.setattr("reput_aio.flushwaiters._IDLE_SECONDS", 0.01)
+    before, loop = count_counters(), asyncio.new_event_loop()
+    if is_refused:
+        monkeypatch.setattr(loop, "add_reader", refuse)
+    with reput.open(tmp_path / "store", plugins=[], config=SYNC) as store:
+        put = reput.aio.wrap(store).put(Message("orders", b"1"))
+        receipt = loop.run_until_complete(asyncio.wait_for(put, 30))
+        count_counters()  # the thread ends, and the loop does not run any more
+        loop.close()
+
+        assert receipt.durability is Durability.DURABLE
+        assert count_counters() == before
+
+
 def count_counters():
+    for thread in flush_threads():
+        thread.join(30)  # also those of other tests, whose loops are closed
     found = 0
     for each in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # it is closed by now
@@ -453,7 +476,8 @@ def count_counters():
 
 
 def flush_threads():
-    return [each for each in threading.enumerate() if each.name == "reput-aio-flush"]
+    found = [each for each in threading.enumerate() if each.name == "reput-aio-flush"]
+    return [each for each in found if each.is_alive()]  # and not just being started
 
 
 def test_whatever_waiting_for_the_disk_raises_ends_the_waits(tmp_path, disk, monkeypatch):

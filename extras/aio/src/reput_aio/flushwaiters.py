@@ -10,6 +10,7 @@ The compiled kernels flush, and report flushes, without the interpreter lock.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import functools
 import math
@@ -24,6 +25,8 @@ from reput.errors import FlushDiskTimeoutError, OffsetOutOfRangeError, ReputErro
 from reput.signalsafe import start_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput import BatchReceipt, Receipt
     from reput.log import FlushProgress, FlushRequests
 
@@ -138,45 +141,29 @@ class FlushWaiters:
     def _require_thread(self) -> FlushRequests:
         """Start the thread, unless it runs; return its requests."""
         if self._requests is None:
-            requests, counter = self._progress.flusher.requests(), self._new_counter()
+            requests, counter = self._progress.flusher.requests(), _Counter()
+            counter.watch(self._loop, self._counted)
             thread = threading.Thread(
                 target=self._run, args=(requests, counter), name="reput-aio-flush", daemon=True
             )
             try:
                 start_thread(thread)
             except RuntimeError:
-                if counter >= 0:
-                    self._close_counter(counter)
+                counter.close(self._loop)
                 raise
             self._requests = requests
             _all.setdefault((self._progress, self._loop), self)
         return self._requests
 
-    def _new_counter(self) -> int:
-        """Return the descriptor of a counter that the loop watches; -1 if there can be none."""
-        if sys.platform != "linux":
-            return -1
-        try:
-            counter = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        except OSError:  # too many are open
-            return -1
-        try:
-            self._loop.add_reader(counter, self._counted, counter)
-        except NotImplementedError:
-            os.close(counter)
-            return -1
-        return counter
-
-    def _close_counter(self, counter: int) -> None:
+    def _close_counter(self, counter: _Counter) -> None:
         """Forget a counter whose thread has ended."""
         self._counted(counter)  # if the loop stood still since the last flush
-        self._loop.remove_reader(counter)
-        os.close(counter)
+        counter.close(self._loop)
 
-    def _counted(self, counter: int) -> None:
+    def _counted(self, counter: _Counter) -> None:
         """End the waits that a flush without the interpreter lock has covered."""
         try:
-            os.eventfd_read(counter)
+            os.eventfd_read(counter.descriptor)
         except BlockingIOError:
             return
         self._progress.flusher.end_request(time.perf_counter() - self._asked_at)
@@ -214,13 +201,13 @@ class FlushWaiters:
 
     # ------------------------------------------------------------------ on the thread
 
-    def _run(self, requests: FlushRequests, counter: int) -> None:
+    def _run(self, requests: FlushRequests, counter: _Counter) -> None:
         progress = self._progress
         is_served = True
         while is_served:
             error: Exception | None = None
             try:
-                asked_offset = requests.serve(counter, _IDLE_SECONDS)
+                asked_offset = requests.serve(counter.descriptor, _IDLE_SECONDS)
                 if asked_offset is None:
                     is_served = not self._retires(requests)
                     continue
@@ -237,11 +224,9 @@ class FlushWaiters:
                 with _lock:
                     self._leave()
                 is_served = False
-        if counter >= 0:
-            try:
+        if counter.descriptor >= 0:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and watches nothing
                 self._loop.call_soon_threadsafe(self._close_counter, counter)
-            except RuntimeError:
-                os.close(counter)
 
     def _retires(self, requests: FlushRequests) -> bool:
         with _lock:
@@ -255,6 +240,41 @@ class FlushWaiters:
         key = self._progress, self._loop
         if _all.get(key) is self:
             del _all[key]
+
+
+class _Counter:
+    """An event counter that a loop watches.
+
+    It is closed when nothing refers to it at the latest: a loop that is closed makes no more calls.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        """-1 if there is none."""
+
+    def watch(self, loop: asyncio.AbstractEventLoop, call: Callable[[_Counter], None]) -> None:
+        """Have ``call`` called when it has counted; there is no counter where that cannot be."""
+        if sys.platform != "linux":
+            return
+        try:
+            self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            loop.add_reader(self.descriptor, call, self)
+        except (NotImplementedError, OSError):  # too many are open, or watched
+            self._close()
+
+    def close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End it; called on the loop that watches it."""
+        if self.descriptor >= 0:
+            loop.remove_reader(self.descriptor)
+            self._close()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _unexpected(raised: BaseException) -> RuntimeError:
