@@ -319,6 +319,33 @@ def test_settings_of_one_database_are_taken_along(case, tmp_path):
     assert not (target / "config" / "metadata").exists()
 
 
+@pytest.mark.parametrize(
+    ("stated", "extents", "reason"),
+    [
+        ([0, 1, 0, 1, 2], "0 to 3 in RocksDB, and 0 to 3 in plain files", "old messages"),
+        ([0, 1, 2, 5, 6], "0 to 7 in RocksDB, and 0 to 5 in plain files", "log lacks messages"),
+    ],
+)
+def test_queues_that_differ_from_those_in_rocksdb_are_named(stated, extents, reason, tmp_path):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=(), threads=False) as store:
+        starts = [
+            store.put(reput.Message("T", b"%d" % n, queue_id=0)).physical_offset for n in range(5)
+        ]
+    shutil.rmtree(root / "reput")
+    with open(next((root / "commitlog").iterdir()), "r+b") as file:
+        for start, queue_offset in zip(starts, stated, strict=True):
+            file.seek(start + 20)
+            file.write(queue_offset.to_bytes(8, "big"))
+    (root / "consumequeue_rocksdb").mkdir()
+    (root / "consumequeue_rocksdb" / "CURRENT").write_bytes(b"MANIFEST-000005")
+
+    (problem,) = run("convert", root, tmp_path / "new", "--json", code=7).json["problems"]
+
+    assert problem.startswith(f"T/0: queue offsets {extents}; ")
+    assert reason in problem
+
+
 @pytest.mark.parametrize("damage", ["unknown", "unreadable"])
 def test_settings_that_cannot_be_read_end_the_conversion(tmp_path, damage):
     pytest.importorskip("rocksdict")
