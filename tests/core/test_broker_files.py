@@ -143,6 +143,18 @@ def test_a_link_in_place_of_a_brokers_directory_is_not_followed(tmp_path):
     assert snapshot(root) == before
 
 
+@pytest.mark.parametrize("link", ["config/topics", "batchconsumequeue", "dledger-a"])
+def test_a_link_hides_no_message_of_dledger(link, tmp_path):
+    root = unpacked("dledger/5.3.3-mixed", tmp_path)
+    (root / link).symlink_to(tmp_path)
+
+    with reput.open(root, "r") as store:
+        assert sum(len(batch) for batch in store.scan()) == 600
+        assert any(link in problem for problem in store.problems)
+    with pytest.raises((UnsupportedFilesError, reput.errors.UnsafePathError)):
+        reput.open(root, "w")
+
+
 def test_the_error_keeps_its_facts_in_another_process():
     error = UnsupportedFilesError("/store", "a/b: queues", "it would break", "read it")
 

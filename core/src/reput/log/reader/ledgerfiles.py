@@ -18,6 +18,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Final
 
+from reput.errors import UnsafePathError
 from reput.files.filenames import is_file_name
 from reput.files.mappedfilequeue import MappedFileQueue
 from reput.record.entries import ENTRY_DTYPE, ENTRY_HEAD_SIZE, LastEntry, last_entry, size_and_magic
@@ -47,8 +48,12 @@ def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str 
         names: the names in it; listed when left out.
     """
     for name in sorted(disk.list_names(root) if names is None else names):
-        if name.startswith(_FOLDER) and disk.exists(os.path.join(root, name, "data")):
-            return name
+        if name.startswith(_FOLDER):
+            try:
+                if disk.exists(os.path.join(root, name, "data")):
+                    return name
+            except UnsafePathError:
+                continue  # a link, which an opening reports
     return None
 
 

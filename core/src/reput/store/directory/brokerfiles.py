@@ -24,7 +24,7 @@ from reput.files.filenames import OWN_DIRECTORY, is_safe_name, is_system_name
 from reput.log.reader.ledgerfiles import why_not_written
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from reput.files.system.disk import Disk
 
@@ -215,13 +215,20 @@ def is_known_name(name: str) -> bool:
     return name in KNOWN_NAMES or any(matches(name) for matches, _ in _FOLDERS)
 
 
-def find_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[FoundFiles]:
+def find_broker_files(
+    root: str,
+    disk: Disk,
+    names: Iterable[str],
+    pass_over: Callable[[OSError], None] | None = None,
+) -> list[FoundFiles]:
     """Return which rows of the table a directory has, each once; reads only.
 
     Args:
         root: the store's directory, absolute.
         disk: bound to it.
         names: the names in it.
+        pass_over: called with each error, for who must see the other rows in any case; without
+            it, the first error is raised.
 
     Raises:
         UnsafePathError: one of the directories is a link.
@@ -232,11 +239,24 @@ def find_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[Found
     for name in names:
         for matches, row in _FOLDERS:
             if matches(name) is not None:
-                path = _first(root, disk, name, row) if row.entry else name
+                try:
+                    path = _first(root, disk, name, row) if row.entry else name
+                except OSError as error:
+                    if pass_over is None:
+                        raise
+                    pass_over(error)
+                    continue
                 if path is not None:
                     found.append(FoundFiles(row, path))
                     has_batches = has_batches or row.kind in (_QUEUES, _TOPICS)
-    return _with_batches(root, disk, found) if has_batches else found
+    if has_batches:
+        try:
+            return _with_batches(root, disk, found)
+        except OSError as error:
+            if pass_over is None:
+                raise
+            pass_over(error)
+    return found
 
 
 def batch_topics(root: str, disk: Disk) -> frozenset[str] | None:

@@ -293,14 +293,18 @@ def _look_at_broker_files(
     """
     try:
         names = disk.list_names(root)
-        found += find_broker_files(root, disk, names)
+        # A directory without permission, or a link, that reading needs not, hides no other.
+        passed_over: list[OSError] = []
+        found += find_broker_files(root, disk, names, passed_over.append)
         for each in found:
             if each.row.unseen:
                 problems.report(each.problem)
+        for error in passed_over:
+            problems.report(str(error))
         return ledger_in(root, disk, names)
     except FileNotFoundError:
         return None
-    except OSError as error:  # a directory without permission, or a link, that reading needs not
+    except OSError as error:
         problems.report(str(error))
         return None
 

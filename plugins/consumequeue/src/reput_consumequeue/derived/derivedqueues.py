@@ -44,10 +44,8 @@ def has_other_queues(context: StoreContext) -> bool:
 
     Plain queues beside them do not count: nothing says that they have all messages.
     """
-    try:
-        found = find_broker_files(context.root, context.disk, _FOLDERS)
-    except OSError:
-        return False  # a link, or no permission: the store names it, and files may be read
+    # A link, or no permission: the store names it, and files may be read.
+    found = find_broker_files(context.root, context.disk, _FOLDERS, lambda error: None)
     return any(each.row.kind == _OTHER_QUEUES for each in found)
 
 

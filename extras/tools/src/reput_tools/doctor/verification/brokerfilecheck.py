@@ -49,16 +49,20 @@ class NotCompared:
         return tuple(name for name in parts if not self.reason(name))
 
 
-def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared:
+def check_broker_files(
+    root: str, disk: Disk, findings: Findings, not_checked: list[NotChecked]
+) -> NotCompared:
     """Report files beside which reput does not write, or that it cannot read.
 
     Args:
         root: the store's directory.
         disk: bound to it.
         findings: is added to.
+        not_checked: is added to, for links and what may not be read.
     """
     reasons: dict[str, str] = {}
-    for each in find_broker_files(root, disk, disk.list_names(root)):
+    unread: list[OSError] = []
+    for each in find_broker_files(root, disk, disk.list_names(root), unread.append):
         if each.topics:
             continue  # batch queues are read, written and compared
         reason = each.why_refused(root, disk)
@@ -78,4 +82,5 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
         )
         hidden = _HIDDEN[each.row.kind]
         reasons |= dict.fromkeys(hidden, f"the directory has {each.row.what}")
+    not_checked += [NotChecked("store", text) for text in dict.fromkeys(map(str, unread))]
     return NotCompared(reasons)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mirror_of"]
 
+_CONFIG: Final = "config"
 _LEFT_OUT: Final = frozenset({"lock", OWN_DIRECTORY})
 _NOT_IN_OWN: Final = frozenset({"rebuild", "requests", "lock"})
 _SIZED: Final = ("consumequeue", "consumequeue_ext", "index")
@@ -70,9 +71,26 @@ def mirror_of(
                 _mirror_sized(surveyed, name, root, findings)
             elif name not in _LEFT_OUT:
                 os.symlink(os.path.join(surveyed.root, name), os.path.join(root, name))
+        if _CONFIG not in surveyed.parts:
+            _mirror_config(surveyed, root)
         if OWN_DIRECTORY in surveyed.parts:
             _mirror_own(surveyed, root, plugins, not_checked)
         yield root
+
+
+def _mirror_config(surveyed: Survey, root: str) -> None:
+    """Mirror the files of ``config/`` where a link is among them: plugins go by its topics."""
+    directory = os.path.join(surveyed.root, _CONFIG)
+    try:
+        entries = surveyed.disk.list(directory)
+    except OSError:
+        return  # a link itself, or a file
+    if not entries:
+        return
+    os.mkdir(os.path.join(root, _CONFIG))
+    for entry in entries:
+        if entry.is_file(follow_symlinks=False):
+            os.symlink(entry.path, os.path.join(root, _CONFIG, entry.name))
 
 
 def _mirror_own(

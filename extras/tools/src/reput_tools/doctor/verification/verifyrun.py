@@ -239,7 +239,7 @@ class _Check:
     def _broker_files(self) -> NotCompared:
         """Report files of brokers that reput does not write."""
         try:
-            return check_broker_files(self.root, self.disk, self.findings)
+            return check_broker_files(self.root, self.disk, self.findings, self.not_checked)
         except OSError as error:  # a link, for instance, which the survey reports
             self.not_checked.append(NotChecked("store", str(error)))
             return NotCompared({})
