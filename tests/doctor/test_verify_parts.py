@@ -27,6 +27,7 @@ from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
 from reput.files import Disk
 from reput.log import StateFile
 from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.repair.brokerconfigrepair import plan_config
 from reput_tools.doctor.verification.verifyrun import verify
 from reput_tools.offline import lock_store
 
@@ -99,6 +100,17 @@ def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):
     found = only(report, kind)
     assert (found.file, found.severity) == ("config/consumerOffset.json", Severity.DAMAGE)
     assert report.checked.plugins == ["consumequeue", "index"]
+
+
+@pytest.mark.parametrize("name", ["liteTopics.json", "later.json.bak", "topics.json.old"])
+def test_settings_of_a_later_release_are_named_and_not_damaged(name, root):
+    (root / "config").mkdir()
+    (root / "config" / name).write_text("not JSON")
+
+    found = only(checked(root), "config.strange")
+
+    assert (found.file, found.severity) == (f"config/{name}", Severity.NOTICE)
+    assert plan_config(str(root), Disk().at(str(root)), {}) == []
 
 
 # --------------------------------------------------------------------------- reput's own files

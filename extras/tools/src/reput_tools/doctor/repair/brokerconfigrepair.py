@@ -15,6 +15,7 @@ import attrs
 
 from reput_tools.brokerfiles import backup_of, encode, object_of, offset_of
 from reput_tools.doctor.repair.loglayout import Notice
+from reput_tools.doctor.settingsnames import is_known_setting
 from reput_tools.doctor.verdict import places_lost
 
 if TYPE_CHECKING:
@@ -51,12 +52,13 @@ def plan_config(
     """
     directory = os.path.join(root, "config")
     entries = {entry.name: entry for entry in disk.list(directory) if _is_file(entry)}
-    names = [name for name in entries if name.endswith(".json")]
+    names = [name for name in entries if name.endswith(".json") and is_known_setting(name)]
     # A file of which only the backup is left.
     names += [
         name.removesuffix(".bak")
         for name in entries
-        if name.endswith(".json.bak") and name.removesuffix(".bak") not in entries
+        if name.endswith(".json.bak") and is_known_setting(name)
+        if name.removesuffix(".bak") not in entries
     ]
     planned = []
     for name in sorted(names):

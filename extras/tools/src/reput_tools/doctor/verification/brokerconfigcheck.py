@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reput.errors import UnsafePathError
 from reput_tools.brokerfiles import COPY_SUFFIX, object_of, offset_of
 from reput_tools.doctor.findings import Finding, Findings, Severity
+from reput_tools.doctor.settingsnames import is_known_setting
 from reput_tools.doctor.verdict import places_lost
 from reput_tools.doctor.verification.truncatedfiles import cut_json
 
@@ -46,6 +47,9 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
     for name in sorted(names):
         if COPY_SUFFIX in name and not name.endswith(".new"):
             findings.add(_copy(name))
+        if not is_known_setting(name):
+            findings.add(_strange(name))
+            continue  # its content may be any
         if not name.endswith((".json", ".json.bak")):
             continue
         count += 1
@@ -71,6 +75,19 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
         else:
             findings.add(_damaged(name, reason, has_backup=backup in names))
     return count
+
+
+def _strange(name: str) -> Finding:
+    return Finding(
+        severity=Severity.NOTICE,
+        kind="config.strange",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        found="a file or directory that reput does not know",
+        expected="files of reput, or of a release of RocketMQ that it knows",
+        advice="nothing if a newer broker or you put it there: reput leaves it as it is; else "
+        "move it away",
+    )
 
 
 def _damaged(name: str, reason: str, *, has_backup: bool) -> Finding:
