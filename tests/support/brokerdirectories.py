@@ -44,13 +44,18 @@ def filled(root: Path) -> Path:
 def snapshot(root: Path) -> dict[str, object]:
     """All names below a directory, with size, time of change and bytes of each file."""
     found: dict[str, object] = {}
-    for folder, _, files in os.walk(root):
-        below = os.path.relpath(folder, root)
-        found[below] = os.stat(folder).st_mtime_ns
-        for name in files:
+    for folder, folders, files in os.walk(root):
+        found[os.path.relpath(folder, root)] = os.stat(folder).st_mtime_ns
+        for name in (*folders, *files):
             path = os.path.join(folder, name)
-            about = os.stat(path)
-            found[os.path.join(below, name)] = (about.st_size, about.st_mtime_ns, _digest(path))
+            about = os.lstat(path)
+            if os.path.islink(path):
+                bytes_of: object = os.readlink(path)
+            elif name in files:
+                bytes_of = _digest(path)
+            else:
+                continue
+            found[os.path.relpath(path, root)] = (about.st_size, about.st_mtime_ns, bytes_of)
     return found
 
 
