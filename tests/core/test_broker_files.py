@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from brokerdirectories import HARMLESS, MARKED, RECORDED, filled, opened, snapshot, unpacked
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reput
@@ -182,6 +182,7 @@ CONTENTS = st.sampled_from([b"", b"x", b'{"topicConfigTable":{"a":{"attributes":
 
 
 @settings(deadline=None, max_examples=40)
+@example({("dledger-n0", "currterm", "CURRENT"): b""})
 @given(st.dictionaries(PATHS, CONTENTS, max_size=4))
 def test_unknown_files_are_refused_without_a_change_or_left_as_they_are(files):
     with tempfile.TemporaryDirectory() as folder:

@@ -250,7 +250,10 @@ class LedgerFiles(MappedFileQueue):
 def _note(disk: Disk, folder: str, name: str) -> dict[str, str]:
     """Return the properties in a small file; of the copy that is left while it is replaced."""
     for each in (name, f"{name}.bak"):
-        data = disk.read_if_exists(os.path.join(folder, each), _NOTE_SIZE_MAX)
+        try:
+            data = disk.read_if_exists(os.path.join(folder, each), _NOTE_SIZE_MAX)
+        except IsADirectoryError:
+            continue
         if data:
             pairs = (line.partition("=") for line in data.decode("latin-1").splitlines())
             return {key.strip(): value.strip() for key, _, value in pairs}
