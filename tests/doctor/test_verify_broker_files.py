@@ -65,6 +65,8 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
 
 def test_a_log_of_dledger_is_not_repaired_or_rebuilt(tmp_path):
     root = unpacked("dledger/5.3.3-mixed", tmp_path)
+    (notice,) = [each for each in checked(root).findings if each.kind == "store.dledger"]
+    assert notice.advice.endswith("reput appends to it if its group has one node")
     before = snapshot(root)
 
     for repaired in (repair, repair_in_place):
