@@ -230,6 +230,83 @@ def test_a_put_that_a_kill_interrupted_leaves_no_message(spoilt, tmp_path):
     assert require_healthy(killed.root)[-1].position == at
 
 
+def _of_900(count):
+    return [reput.Message("orders", b"x" * 900)] * count
+
+
+def _left(root, to, messages):
+    """What a kill leaves of a life in which these messages were put, and not flushed."""
+    with opened(root) as store:
+        store.put_many(messages)
+        shutil.copytree(root, to)
+    return to
+
+
+def test_only_what_was_put_since_the_opening_is_cut_after_a_kill(tmp_path):
+    log = written(tmp_path)
+    with opened(log.root) as store:
+        store.put_many(_of_900(40))
+    (log.root / "lock").write_bytes(b"lock")  # a broker has it, and closes it
+    log.spoil(log.offsets[5] + 90, b"spoilt")
+    before = entries_in(log.root)
+
+    killed = _left(log.root, tmp_path / "killed", _of_900(1))
+    with opened(killed):
+        pass
+
+    assert entries_in(killed)[: len(before)] == before
+    assert not list(killed.glob("reput/lost+found/*"))
+
+
+def test_entries_of_a_closed_log_are_not_cut_as_the_last_one_was_changed(tmp_path):
+    log = written(tmp_path)
+    with opened(log.root) as store:
+        end = store.put_many(_of_900(2)).physical_offsets
+    for offset in (log.offsets[5], end[-1]):
+        log.spoil(int(offset) + 100, b"spoilt")
+
+    with reput.open(log.root, "r", plugins=()) as store:
+        assert len(bodies(store)) == len(log.offsets)
+    with pytest.raises(CorruptFileError, match="sound entries follow damage"):
+        opened(log.root)
+
+
+def test_remains_of_a_log_that_a_broker_has_cut_are_not_its_end(tmp_path):
+    log = written(tmp_path)
+    with opened(log.root) as store:
+        store.put_many(_of_900(5))
+    (log.root / "lock").write_bytes(b"lock")
+    (log.root / "abort").touch()
+    log.spoil(log.entries[-1], bytes(60))  # a broker has its end here, and left what follows
+
+    with pytest.raises(CorruptFileError, match="sound entries follow damage"):
+        opened(log.root)
+
+
+def test_the_checkpoint_names_no_entry_that_a_power_cut_lost(tmp_path):
+    log = written(tmp_path)
+    (log.root / "abort").touch()
+    at = log.entries[-3]
+    log.spoil(at, bytes(log.file_size - at))
+
+    killed = _left(log.root, tmp_path / "killed", _of_900(4))
+
+    number = len(log.offsets) - 4
+    text = (killed / "dledger-n0" / "checkpoint").read_text()
+    assert text.startswith(f"committedIndex={number}\n")
+
+
+def test_files_at_another_place_are_noticed(tmp_path):
+    log = written(tmp_path)
+    while log.position < log.file_size + 1_000:
+        log.append(RECORDS[0])
+    log.write()
+    sorted(log.directory.iterdir())[-1].unlink()
+
+    with pytest.raises(CorruptFileError, match="storePathDLedgerCommitLog"):
+        opened(log.root)
+
+
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(0, 9_000)),

@@ -186,6 +186,15 @@ class LedgerFiles(MappedFileQueue):
         data = b"committedIndex=%d\nendIndex=%d\n" % (number, number)
         self._disk.replace(os.path.join(self._folder, "checkpoint"), data)
 
+    def note_no_more(self, number: int) -> None:
+        """Note that no entry after that one, the last of the log, is committed and dispatched.
+
+        The note may name entries that a power cut lost; others get their indexes.
+        """
+        index = self._note("checkpoint").get("committedIndex", "")
+        if index.isdecimal() and int(index) > number:
+            self.note_committed(number)
+
     @property
     def is_of_another(self) -> bool:
         """Whether this node has voted for another one: the group has several."""
@@ -227,21 +236,36 @@ class LedgerFiles(MappedFileQueue):
             "are shown, as a group of one node commits them; a group of several may drop them"
         )
 
+    def has_later(self, number: int) -> bool:
+        """Whether the index has the entry after that one in a file which is not here.
+
+        A broker may keep files at several places (``storePathDLedgerCommitLog``).
+        """
+        unit = self._unit_of(number + 1)
+        return unit is not None and unit[3] == number + 1 and unit[1] >= self.capacity_end
+
     def _end_of(self, index: int) -> int | None:
         """Return the position after an entry, by its unit in the index; None if it is not there."""
+        unit = self._unit_of(index)
+        if unit is None:
+            return None
+        magic, position, size, stated, term = unit
+        head = self.read(position, ENTRY_DTYPE.itemsize)[: _HEAD.size]
+        is_there = stated == index and head == _HEAD.pack(magic, size, index, term, position)
+        return position + size if is_there else None
+
+    def _unit_of(self, index: int) -> tuple[int, ...] | None:
+        """Return the unit of an entry in the index; None if the index does not reach there."""
         directory, place = os.path.join(self._folder, "index"), index * _UNIT.size
+        if not self._disk.exists(directory):
+            return None
         files = [(base, size) for base, size in super()._sized_files(directory) if base <= place]
         if not files:
             return None
         base, size = files[-1]
         path = os.path.join(directory, f"{base:020d}")
         unit = self._pool.read(path, min(_UNIT.size, base + size - place), place - base)
-        if len(unit) < _UNIT.size:
-            return None
-        magic, position, size, stated, term = _UNIT.unpack(unit)
-        head = self.read(position, ENTRY_DTYPE.itemsize)[: _HEAD.size]
-        is_there = stated == index and head == _HEAD.pack(magic, size, index, term, position)
-        return position + size if is_there else None
+        return _UNIT.unpack(unit) if len(unit) == _UNIT.size else None
 
     def _note(self, name: str) -> dict[str, str]:
         return _note(self._disk, self._folder, name)

@@ -125,6 +125,14 @@ class LogStateFile:
             return {}
         return {LOG: Progress(last.end_offset, last.offset, last.fingerprint).packed()}
 
+    def begin(self, offset: int, record: bytes) -> None:
+        """Note the last record of a log that another program wrote, in place of earlier notes.
+
+        They may be of a record that stands after the log's end: others do not clear what they cut.
+        """
+        place = Progress(offset + len(record), offset, zlib.crc32(record))
+        self.state.save_in_both({LOG: place.packed()})
+
     def close(
         self, log: LogView, record_offset: int, others: Mapping[str, bytes] | None = None
     ) -> None:

@@ -493,6 +493,10 @@ def examine(
         keeps_records_after_damage=keeps,
         checked=checked,
     )
+    flushed = (locked.note.file, *places.values()) if keeps else ()
+    if locked.ledger is not None:
+        # A broker does not clear what it cuts: a record of ours may stand after the log's end.
+        flushed = (locked.note.file,) if locked.lock.is_signed else ()
     report = find_end(
         log,
         checkpoint,
@@ -500,13 +504,14 @@ def examine(
         clean=locked.clean,
         progress=request.progress,
         # Below each of these offsets reput had flushed the log.
-        flushed=[place for file in (locked.note.file, *places.values()) for place in file.known()]
-        if keeps
-        else (),
+        flushed=[place for file in flushed for place in file.known()],
         being_written=not request.writable and not locked.clean and locked.lock.is_taken(),
         # Entries are numbered, so that a writer fills no damage.
         is_replica=is_replica
-        or (locked.ledger is not None and (request.writable or locked.lock.is_signed)),
+        or (
+            locked.ledger is not None
+            and (request.writable or (locked.lock.is_signed and not locked.clean))
+        ),
     )
     if not isinstance(files, LedgerFiles):
         return LogFindings(log, report, ledger, places, checked)
@@ -516,6 +521,12 @@ def examine(
         last_entry = entry_before_end(
             log, files, report, clean=locked.clean, reput_wrote_last=signed
         )
+        if not signed:
+            logger.warning(
+                "entries are appended to a log of DLedger; its group must have one node, which the "
+                "directory cannot show: other nodes would not have them root=%s",
+                root,
+            )
     elif locked.closed is None and (beyond := files.beyond(report.end_offset)):
         problems.report(beyond)
     return LogFindings(log, report, ledger, places, checked, last_entry)

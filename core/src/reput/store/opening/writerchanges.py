@@ -14,6 +14,7 @@ from reput.dispatch.statefiles.manifest import Manifest
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
+from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.recovery.repair import reflush, repair
 from reput.store.opening.stages import LogFindings, held_directories
 
@@ -118,6 +119,11 @@ def repair_log(
         files.truncate(files.min_offset - 1)
         report = attrs.evolve(report, start_offset=0, end_offset=0)
     found = attrs.evolve(found, report=report)
+    if found.last_entry is not None and isinstance(files, LedgerFiles):
+        if report.known is None:
+            record, end = report.last_record_offset, found.last_entry.end
+            locked.note.begin(record, files.read(record, end - record))
+        files.note_no_more(found.last_entry.number)
     return attrs.evolve(found, checked=_note_log(request, locked, settings, found))
 
 
