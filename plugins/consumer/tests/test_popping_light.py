@@ -6,6 +6,7 @@ import attrs
 import pytest
 from groupstores import bodies
 
+from reput import Message
 from reput_consumer import PopRequest, Start
 
 LIGHT = "%LMQ%$orders$a"
@@ -86,4 +87,17 @@ def test_a_deleted_topic_takes_its_lite_topics_with_it(at):
     assert [each.view.body for each in pop(at)] == [b"3"]
     at.store.close()
     at.open(more_config={"commitlog": {"max_light_queues": 10}})
+    assert [each.view.body for each in pop(at)] == [b"3"]
+
+
+def test_one_note_hides_all_lite_topics_also_those_that_come_to_their_queue_later(at):
+    for name in "bcd":
+        at.put("1", properties={"INNER_MULTI_DISPATCH": f"%LMQ%$orders${name}"})
+    at.store.put(Message("orders", b"2", properties={"INNER_MULTI_DISPATCH": LIGHT}))
+
+    assert at.plugin.delete_topic("orders")
+
+    note = (at.root / "reput/consumer/deletedTopics.json").read_text()
+    assert '"counter":2' in note.replace(" ", "")
+    put(at, "3")
     assert [each.view.body for each in pop(at)] == [b"3"]

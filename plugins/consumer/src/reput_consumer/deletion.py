@@ -15,7 +15,6 @@ from reput_consumer.errors import TopicKeptError
 from reput_consumer.names import LIGHT_PREFIX, RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
-    from reput import QueueInfo
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
 __all__ = ["delete_group", "delete_topic", "forget_gone_topics"]
@@ -42,12 +41,7 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
         raise TopicKeptError(topic)
     retries = [each for each in _pop_retry_topics(port, topic) if each != topic]
     was_there = [_delete(port, each) for each in [topic, *retries]]
-    light: dict[str, list[QueueInfo]] = {}
-    for queue in port.context.store.queues():
-        if queue.topic.startswith(f"{LIGHT_PREFIX}${topic}$"):
-            light[queue.topic] = [queue]
-    for name, queues in light.items():
-        _delete(port, name, queues)
+    _delete_lite_topics(port, topic)
     port.save()
     for each in [topic, *retries]:
         port.known.forget(each)
@@ -55,17 +49,29 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     return was_there[0]
 
 
-def _delete(port: EmbeddedBackend, topic: str, queues: list[QueueInfo] | None = None) -> bool:
-    """Hide what a topic has now, and remove its settings and the offsets of it.
+def _delete_lite_topics(port: EmbeddedBackend, topic: str) -> None:
+    """Hide what the lite topics of a topic have now, by one note of all.
 
-    Args:
-        port: the store's.
-        topic: its name.
-        queues: its queues; None if they are not known.
+    A lite topic that comes to its queue later is hidden by the topic's own note.
     """
+    position = port.context.log.max_physical_offset
+    floors = {
+        queue.topic: {queue.queue_id: queue.max_queue_offset}
+        for queue in port.context.store.queues()
+        if queue.topic.startswith(f"{LIGHT_PREFIX}${topic}$")
+    }
+    if floors:
+        port.flush_log()
+        port.deleted.note_all(floors, position)
+    for each in floors:
+        port.offsets.forget_topic(each)
+
+
+def _delete(port: EmbeddedBackend, topic: str) -> bool:
+    """Hide what a topic has now, and remove its settings and the offsets of it."""
     # Before the queues: later messages are after this position in the log.
     position = port.context.log.max_physical_offset
-    found = queues or [each for each in port.context.store.queues() if each.topic == topic]
+    found = [each for each in port.context.store.queues() if each.topic == topic]
     shown = [
         each
         for each in found

@@ -35,6 +35,7 @@ from typing import Any, Final
 
 import attrs
 
+from reput_consumer.names import LIGHT_PREFIX
 from reput_tools.brokerfiles import (
     BareKey,
     BrokerDocument,
@@ -51,6 +52,8 @@ FILE_NAME: Final = "deletedTopics.json"
 _TABLE: Final = "offsetTable"
 _POSITIONS: Final = "positionTable"
 _QUEUES: Final = range(1 << 31)
+_LITE_PREFIX: Final = f"{LIGHT_PREFIX}$"
+"""Before the parent of a lite topic, in the name of its light queue."""
 
 
 @attrs.define(eq=False)
@@ -69,6 +72,8 @@ class DeletedTopics:
     """By topic: the end of the log when the topic was deleted."""
     _settled: set[tuple[str, int]] = attrs.field(init=False, factory=set)
     """Queues whose floors are final."""
+    _lite_floors: dict[str, dict[int, int]] = attrs.field(init=False, factory=dict)
+    """Floors of lite topics without a note, which follow from the position of their parent."""
 
     def __attrs_post_init__(self) -> None:
         self.document.check = _check
@@ -78,6 +83,7 @@ class DeletedTopics:
         document = self.document.read()
         self._floors, self._positions = _floors_of(document), _positions_of(document)
         self._settled = set()
+        self._lite_floors = {}
 
     def require(self) -> None:
         """See `SettingsTable.require`; messages of deleted topics would be seen."""
@@ -99,10 +105,14 @@ class DeletedTopics:
 
     def floor(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset that may be seen; 0 unless the topic was deleted."""
-        queues = self._floors.get(topic)
+        queues, position = self._floors.get(topic), self._positions.get(topic)
         if queues is None:
-            return 0
-        floor, position = queues.get(queue_id, 0), self._positions.get(topic)
+            # A lite topic that was in no queue when its parent was deleted has no note.
+            position = self._positions.get(_parent_of(topic))
+            if position is None:
+                return 0
+            queues = self._lite_floors.setdefault(topic, {})
+        floor = queues.get(queue_id, 0)
         if position is None or (topic, queue_id) in self._settled:
             return floor
         # Messages that were in no queue yet at the deletion are in front of the others.
@@ -115,7 +125,8 @@ class DeletedTopics:
 
     def hides(self, topic: str, queue_id: int, max_queue_offset: int) -> bool:
         """Whether a queue that ends there has come to nothing since its topic was deleted."""
-        return topic in self._floors and max_queue_offset <= self.floor(topic, queue_id)
+        is_deleted = topic in self._floors or _parent_of(topic) in self._positions
+        return is_deleted and max_queue_offset <= self.floor(topic, queue_id)
 
     def note(self, topic: str, floors: Mapping[int, int], position: int | None = None) -> None:
         """Note that a topic was deleted; durable when this returns.
@@ -129,25 +140,37 @@ class DeletedTopics:
         Raises:
             OSError: the file cannot be written.
         """
-        merged = {**self._floors.get(topic, {}), **floors}
+        self.note_all({topic: floors}, position)
+
+    def note_all(
+        self, floors: Mapping[str, Mapping[int, int]], position: int | None = None
+    ) -> None:
+        """Note that topics were deleted, by one change of the file: see `note`."""
+        merged = {topic: {**self._floors.get(topic, {}), **floors[topic]} for topic in floors}
 
         def edit(document: dict[str, Any]) -> bool:
-            entry = {BareKey(each): merged[each] for each in sorted(merged)}
-            table = section_of(document, _TABLE)
-            is_changed = table.get(topic) != entry
-            table[topic] = entry
-            if position is not None:
-                positions = section_of(document, _POSITIONS)
-                is_changed |= positions.get(topic) != position
-                positions[topic] = position
+            is_changed = False
+            for topic, queues in merged.items():
+                entry = {BareKey(each): queues[each] for each in sorted(queues)}
+                table = section_of(document, _TABLE)
+                is_changed |= table.get(topic) != entry
+                table[topic] = entry
+                if position is not None:
+                    positions = section_of(document, _POSITIONS)
+                    is_changed |= positions.get(topic) != position
+                    positions[topic] = position
             return is_changed
 
         with changing():
             self.document.change(edit)
-            self._floors = {**self._floors, topic: merged}
+            self._floors = {**self._floors, **merged}
             if position is not None:
-                self._positions = {**self._positions, topic: position}
-                self._settled = {each for each in self._settled if each[0] != topic}
+                self._positions = {**self._positions, **dict.fromkeys(merged, position)}
+                self._settled = {
+                    each
+                    for each in self._settled
+                    if each[0] not in merged and _parent_of(each[0]) not in merged
+                }
 
     def forget(self, topics: set[str]) -> None:
         """Drop the notes of topics of which the store has no queue any more.
@@ -170,6 +193,13 @@ class DeletedTopics:
             self._positions = {
                 key: each for key, each in self._positions.items() if key not in topics
             }
+
+
+def _parent_of(topic: str) -> str:
+    """Return the parent of a lite topic; an empty text for another topic."""
+    if not topic.startswith(_LITE_PREFIX):
+        return ""
+    return topic.removeprefix(_LITE_PREFIX).partition("$")[0]
 
 
 def _check(document: Mapping[str, Any]) -> None:
