@@ -9,6 +9,7 @@ import pytest
 from wirepeer import message
 
 import reput
+from reput.errors import CorruptFileError
 from reput_client.remoting import (
     Ack,
     ChangeInvisible,
@@ -28,7 +29,7 @@ from reput_client.remoting import (
     ResponseCode,
     TopicOf,
 )
-from reput_consumer import GroupSettings, TopicSettings
+from reput_consumer import GroupSettings, PopService, TopicSettings
 
 TOPIC, GROUP = "parent", "readers"
 ATTRIBUTES = {"lite.bind.topic": TOPIC, "lite.sub.client.quota": "3"}
@@ -176,8 +177,59 @@ def test_a_pull_may_name_a_lite_topic(served):
     held = peer.send(Command.request(RequestCode.PULL_MESSAGE, attrs.evolve(asked, queue_offset=2)))
     send(served.peer(), "b", b"later")
     assert [each.body for each in views(peer.answer_to(held))] == [b"later"]
+    elsewhere = attrs.evolve(asked, queue_id=1, queue_offset=0, suspend_timeout_millis=0)
+    assert peer.ask(RequestCode.PULL_MESSAGE, elsewhere).code == ResponseCode.PULL_NOT_FOUND
     wrong = attrs.evolve(asked, lite_topic="a$")
     assert peer.ask(RequestCode.PULL_MESSAGE, wrong).code == WRONG
+
+
+def test_a_group_of_another_topic_gets_nothing_by_the_name_of_a_client(served):
+    plugin = served.store.plugin("consumer")
+    plugin.topics.put(TopicSettings(topic="other", attributes={"message.type": "LITE"}))
+    plugin.subscription_groups.put(
+        GroupSettings(group="others", attributes={"lite.bind.topic": "other"})
+    )
+    peer = served.peer()
+    send(peer, "a")
+    served.wait_counted()
+    assert subscribe(peer, "a") == OK
+
+    answer = taken(served.peer(), consumer_group="others", topic="other", poll_time=0)
+
+    assert answer.code == ResponseCode.POLLING_TIMEOUT
+    assert len(views(taken(peer))) == 1
+
+
+def test_a_lite_topic_that_cannot_be_read_holds_up_no_other(served, monkeypatch):
+    def failing(self, request, pop=PopService.pop):
+        if request.topic.endswith("$a"):
+            raise CorruptFileError("a", 0, "bad")
+        return pop(self, request)
+
+    peer = served.peer()
+    for each in "ab":
+        send(peer, each, each.encode())
+    served.wait_counted()
+    assert subscribe(peer, "a", "b") == OK
+    with monkeypatch.context() as patch:
+        patch.setattr(PopService, "pop", failing)
+        found = views(taken(peer))
+        assert taken(peer).code == ResponseCode.SYSTEM_ERROR
+
+    assert [each.body for each in [*found, *views(taken(peer))]] == [b"b", b"a"]
+
+
+def test_a_repeated_attempt_gets_the_same_messages(served):
+    peer = served.peer()
+    send(peer, "a")
+    served.wait_counted()
+    assert subscribe(peer, "a") == OK
+    assert len(views(taken(peer, attempt_id="x"))) == 1
+
+    again = taken(peer, attempt_id="x", poll_time=0)
+
+    assert taken(peer, attempt_id="y", poll_time=0).code == ResponseCode.POLLING_TIMEOUT
+    assert peer.ask(RequestCode.ACK_MESSAGE, Ack(**place_of(again, views(again)[0]))).code == OK
 
 
 def test_what_is_refused(served):
@@ -297,7 +349,7 @@ def test_operators_see_lite_topics(served):
     ):
         assert peer.ask(code, header).code == expected
     served.on_loop(lambda: None)
-    assert len(served.server.broker.lite.subscriptions.take_ready("one")) == 3
+    assert len(served.server.broker.lite.subscriptions.take_ready("one", GROUP, TOPIC)) == 3
 
 
 def test_attributes_of_groups_change_and_are_shown(served):

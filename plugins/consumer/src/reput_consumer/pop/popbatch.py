@@ -92,6 +92,7 @@ class PopBatch:
 
     def _repeat(self, key: QueueKey, leases: Leases, out: list[Lease]) -> None:
         are_one = len({lease.nonce for lease in out}) == 1  # none was renewed by itself
+        are_one = are_one and self.request.nonce is None
         views = [
             None if lease.is_moving else message_at(self.port, key, lease.queue_offset)
             for lease in out

@@ -63,6 +63,10 @@ class LiteClient:
     """By light queue: what ends waiting for it."""
     ready: dict[str, None] = attrs.field(init=False, factory=dict)
     """Light queues that may have messages, the one that is ready for the longest first."""
+    attempt: str = attrs.field(init=False, default="")
+    """The last request that was given messages, as the client names it."""
+    given: frozenset[str] = attrs.field(init=False, default=frozenset())
+    """Light queues that these messages are of."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -200,16 +204,34 @@ class LiteSubscriptions:
         for wake in woken:
             wake()
 
-    def take_ready(self, client_id: str) -> list[str]:
-        """Return the light queues that a pop has to look at, each once."""
+    def take_ready(self, client_id: str, group: str, topic: str, attempt: str = "") -> list[str]:
+        """Return the light queues that a pop has to look at, each once.
+
+        Those of the last pop come first if its attempt is repeated: the client got no answer.
+
+        Args:
+            client_id: the client.
+            group: the group of the pop; if it is not the client's, there are none.
+            topic: the parent topic, likewise.
+            attempt: the request, as the client names it.
+        """
         with self._lock:
             client = self._clients.get(client_id)
-            if client is None:
+            if client is None or (client.group, client.topic) != (group, topic):
                 return []
             client.popped_at = self.clock()
-            found = list(client.ready)
+            again = client.given & client.tokens.keys() if attempt == client.attempt else ()
+            found = [*again, *(each for each in client.ready if each not in again)]
             client.ready.clear()
             return found
+
+    def note_given(self, client_id: str, attempt: str, light_queues: Iterable[str]) -> None:
+        """Note of which light queues a request was given messages."""
+        with self._lock:
+            client = self._clients.get(client_id)
+            if client is not None:
+                client.attempt = attempt
+                client.given = frozenset(light_queues) if attempt else frozenset()
 
     def begin(self, client_id: str, wake: Callable[[], None]) -> int:
         """Have ``wake`` called when a client may get messages; return what `end` takes.
