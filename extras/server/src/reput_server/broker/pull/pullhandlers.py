@@ -376,4 +376,4 @@ def _of_light_queue(pull: Pull) -> Pull:
         name = light_queue_of(pull.topic, pull.lite_topic or "")
     except ValueError as error:
         raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    return attrs.evolve(pull, topic=name, queue_id=0)
+    return attrs.evolve(pull, topic=name)  # it has one queue, 0; others are empty
