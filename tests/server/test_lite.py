@@ -352,6 +352,24 @@ def test_operators_see_lite_topics(served):
     assert len(served.server.broker.lite.subscriptions.take_ready("one", GROUP, TOPIC)) == 3
 
 
+def test_operators_see_nothing_of_a_deleted_topic(served):
+    peer = served.peer()
+    for each in "aab":
+        send(peer, each)
+    served.wait_counted()
+    assert served.store.plugin("consumer").delete_topic(TOPIC)
+    set_up(served)
+    send(peer, "a")
+    served.wait_counted()
+
+    parent = asked(peer, RequestCode.GET_PARENT_TOPIC_INFO, TopicOf(topic=TOPIC))
+    header = LiteTopicOf(parent_topic=TOPIC, lite_topic="a")
+    offsets = asked(peer, RequestCode.GET_LITE_TOPIC_INFO, header)["topicOffset"]
+
+    assert parent["liteTopicCount"] == 1
+    assert (offsets["minOffset"], offsets["maxOffset"]) == (2, 3)
+
+
 def test_attributes_of_groups_change_and_are_shown(served):
     peer = served.peer()
 

@@ -107,6 +107,8 @@ class LiteAdminHandlers:
         found = await self.context.run(self._light_queues, name)
         readers = self.subscriptions.readers(name)
         queue = next((each for each in found if each.topic == name), None)
+        bounds = self.context.port.bounds, self.context.queue(name, 0)
+        first, following = (0, 0) if queue is None else await self.context.run(*bounds)
         body = {
             "liteTopic": asked.lite_topic,
             "parentTopic": asked.parent_topic,
@@ -114,8 +116,8 @@ class LiteAdminHandlers:
             "subscriber": [{"clientId": each.client_id, "group": each.group} for each in readers],
             "topicOffset": {
                 "lastUpdateTimestamp": 0 if queue is None else queue.last_update_timestamp or 0,
-                "maxOffset": 0 if queue is None else queue.max_queue_offset,
-                "minOffset": 0 if queue is None else queue.min_queue_offset,
+                "maxOffset": following,
+                "minOffset": first,
             },
         }
         return request.command.answer(ResponseCode.SUCCESS, body=write_body(body))
@@ -224,7 +226,14 @@ class LiteAdminHandlers:
         return found[0].store_timestamp if found else _NONE
 
     def _light_queues(self, prefix: str) -> list[QueueInfo]:
-        return [each for each in self.context.store.queues() if each.topic.startswith(prefix)]
+        """Return light queues that have messages; those of deleted topics have none."""
+        hides = self.context.plugin.deleted.hides
+        return [
+            each
+            for each in self.context.store.queues()
+            if each.topic.startswith(prefix)
+            and not hides(each.topic, each.queue_id, each.max_queue_offset)
+        ]
 
     # ------------------------------------------------------------------ what must be there
 
