@@ -161,6 +161,19 @@ def test_in_an_exclusive_group_the_last_subscriber_has_a_lite_topic(broker, clie
     assert first.receive(group, topic) == (NONE, [])
 
 
+@pytest.mark.parametrize(("quota", "shown"), [("-1", 2**31 - 1), ("5", 5), ("9" * 18, 2**31 - 1)])
+def test_a_consumer_is_shown_how_many_lite_topics_it_may_have(broker, client, names, quota, shown):
+    group, topic = names
+    groups = broker.store.plugin(ConsumerPlugin).subscription_groups
+    settings = groups.get(group)
+    settings.attributes["lite.sub.client.quota"] = quota
+    groups.put(settings)
+
+    told = client("reader").consume(group, topic, kind=LITE)
+
+    assert told.settings.subscription.lite_subscription_quota == shown
+
+
 def test_what_is_refused(broker, client, names):
     group, topic = names
     broker.create_topic("normal")

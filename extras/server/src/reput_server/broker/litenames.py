@@ -106,7 +106,7 @@ def quota_of(group: GroupSettings | None) -> int:
     text = "" if group is None else group.attributes.get("lite.sub.client.quota", "")
     if text == "-1":
         return -1
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else QUOTA
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else QUOTA
 
 
 def is_exclusive(group: GroupSettings) -> bool:

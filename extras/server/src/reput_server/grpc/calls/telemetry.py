@@ -118,7 +118,8 @@ class ClientCalls:
             set_milliseconds(subscription.long_polling_timeout, _POLL_MS)
             if bound_topic(found) is not None:
                 quota = quota_of(found)
-                subscription.lite_subscription_quota = _INT_MAX if quota < 0 else quota
+                shown = _INT_MAX if quota < 0 else min(quota, _INT_MAX)
+                subscription.lite_subscription_quota = shown
                 subscription.max_lite_topic_size = LITE_TOPIC_MAX
         return merged
 
