@@ -395,3 +395,16 @@ def test_attributes_of_groups_change_and_are_shown(served):
         ("lite.sub.wildcard", "true"),
     ):
         assert put(**{f"+{name}": value}) == ResponseCode.SYSTEM_ERROR
+
+
+def test_attributes_that_operators_set_at_once_are_all_kept(served):
+    names = ("lite.sub.reset.offset.exclusive", "lite.sub.reset.offset.unsubscribe")
+    peers, code = [served.peer() for _ in names], RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    sent = []
+    for peer, name in zip(peers, names, strict=True):
+        body = json.dumps({"groupName": "made", "attributes": {f"+{name}": "true"}}).encode()
+        sent.append(peer.send(Command.request(code, body=body)))
+
+    assert [peer.answer_to(at).code for peer, at in zip(peers, sent, strict=True)] == [OK, OK]
+    found = served.store.plugin("consumer").subscription_groups.get("made")
+    assert found.attributes == dict.fromkeys(names, "true")

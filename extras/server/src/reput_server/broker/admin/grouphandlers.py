@@ -67,13 +67,16 @@ class GroupHandlers:
 
     async def _put(self, request: Request, found: list[BodyObject]) -> Command:
         self.context.check_writable()
-        groups = self.context.plugin.subscription_groups
         try:
-            settings = [_settings_of(each, groups.get) for each in found]
+            await self.context.run_in_turn(self._put_now, found)
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        await self.context.run_in_turn(self.context.plugin.subscription_groups.put_many, settings)
         return request.command.answer(ResponseCode.SUCCESS)
+
+    def _put_now(self, found: list[BodyObject]) -> None:
+        """Change groups, in turn: each change begins with the attributes of the one before."""
+        groups = self.context.plugin.subscription_groups
+        groups.put_many([_settings_of(each, groups.get) for each in found])
 
     async def all(self, request: Request) -> Command:
         """Answer the settings of all groups."""
