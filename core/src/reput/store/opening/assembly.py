@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from reput.log.writer.commitlog import CommitLog
     from reput.plugin.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
+    from reput.store.opening.logstages import LogFindings
     from reput.store.opening.rollback import Rollback
-    from reput.store.opening.stages import LockedStore, LogFindings, OpenRequest, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
 
 logger = logging.getLogger(__name__)
 

@@ -38,15 +38,9 @@ from reput.record.messages.coercion import shown
 from reput.store.config import read_sections
 from reput.store.directory.problems import StoreProblems
 from reput.store.opening.assembly import close_plugins, start_reading, start_writing
+from reput.store.opening.logstages import examine, find_files, open_log
 from reput.store.opening.rollback import Rollback
-from reput.store.opening.stages import (
-    OpenRequest,
-    configure,
-    examine,
-    find_files,
-    lock_store,
-    open_log,
-)
+from reput.store.opening.stages import OpenRequest, configure, lock_store
 from reput.store.opening.writerchanges import begin_changes, repair_log
 from reput.store.operations.arguments import (
     flag_argument,

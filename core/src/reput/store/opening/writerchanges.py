@@ -16,7 +16,8 @@ from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.recovery.repair import reflush, repair
-from reput.store.opening.stages import LogFindings, held_directories
+from reput.store.opening.logstages import LogFindings
+from reput.store.opening.stages import held_directories
 
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue

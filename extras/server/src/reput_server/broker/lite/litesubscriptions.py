@@ -211,7 +211,7 @@ class LiteSubscriptions:
 
         Args:
             client_id: the client.
-            group: the group of the pop; if it is not the client's, there are none.
+            group: the group of the pop; of another group nothing is returned.
             topic: the parent topic, likewise.
             attempt: the request, as the client names it.
         """
