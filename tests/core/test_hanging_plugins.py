@@ -344,9 +344,14 @@ def test_an_opening_that_is_interrupted_waits_for_a_plugin_that_opens(tmp_path, 
 
     monkeypatch.setattr(Call, "wait", wait)
     slow = Slow(None)
+    # A process in the background of a shell ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with pytest.raises(KeyboardInterrupt):
-        reput.open(tmp_path / "store", plugins=[slow])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            reput.open(tmp_path / "store", plugins=[slow])
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert slow.closed
     reput.open(tmp_path / "store", plugins=[], forget=["slow"]).close()

@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from reput.plugin import discovery
-from reput.store.opening import assembly, stages, writerchanges
+from reput.store.opening import assembly, logstages, stages, writerchanges
 from reput.store.opening import openstore as opening
 from reput.store.opening.rollback import Rollback
 from reput_testing import QuickDisk, open_files_under, snapshot
@@ -42,7 +42,9 @@ class Counting(reput.Plugin):
 
 
 @pytest.mark.parametrize(
-    "module", [opening, stages, writerchanges, assembly], ids=lambda module: module.__name__
+    "module",
+    [opening, stages, logstages, writerchanges, assembly],
+    ids=lambda module: module.__name__,
 )
 def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
     targets = [
@@ -61,11 +63,11 @@ def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
     [
         "stages.lock_store",
         "stages.configure",
-        "stages.find_files",
+        "logstages.find_files",
         "changes.begin_changes",
-        "stages.examine",
+        "logstages.examine",
         "changes.repair_log",
-        "stages.open_log",
+        "logstages.open_log",
         "starting.start_writing",
         "starting._open_plugins",
         "starting._queue_offsets",
@@ -79,13 +81,19 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
 ):
     root, plugin = tmp_path / "store", Counting()
     part, name = stage.split(".")
-    real = getattr({"stages": stages, "changes": writerchanges, "starting": assembly}[part], name)
+    parts = {
+        "stages": stages,
+        "logstages": logstages,
+        "changes": writerchanges,
+        "starting": assembly,
+    }
+    real = getattr(parts[part], name)
 
     def failing(*arguments, **named):
         real(*arguments, **named)
         raise error
 
-    for module in (opening, stages, writerchanges, assembly):
+    for module in (opening, stages, logstages, writerchanges, assembly):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, failing)
     before = threading.enumerate()
