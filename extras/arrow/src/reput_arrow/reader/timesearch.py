@@ -54,8 +54,9 @@ def start_before(log: OpenLog, low: int, high: int, timestamp: int) -> Window:
         return Window(low, low)
     times = _Times(log)
     first = times.first_from(low, high, timestamp, unknown=True)
-    doubtful = times.first_from(low, first, timestamp - CLOCK_SLACK_MS, unknown=True)
-    place = times.back_from(first, doubtful)
+    # The place that is found may be a step too late.
+    doubtful = times.first_from(low, first, timestamp - CLOCK_SLACK_MS, unknown=True) - _STEP
+    place = times.back_from(first, max(doubtful, low))
     border = None if place - _REACH <= low else times.border(place - _REACH)
     return Window(low, low) if border is None or border <= low else Window(border, place)
 
