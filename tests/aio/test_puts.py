@@ -412,6 +412,17 @@ def test_the_shorter_of_two_time_limits_ends_first(tmp_path, disk):
     assert run(main, tmp_path / "store", disk) == (False, True)
 
 
+def test_a_wait_beyond_the_log_that_is_cancelled_costs_no_other_wait(tmp_path, disk):
+    async def main(store):
+        end_offset = (await store.put(Message("orders", b"1"), wait=False)).end_offset
+        flushes = store._state().flushes
+        good, wrong = flushes.begin(end_offset), flushes.begin(end_offset + 1)
+        wrong.cancel()
+        return await asyncio.wait_for(good, 30)
+
+    assert run(main, tmp_path / "store", disk) is True
+
+
 def test_what_is_on_disk_is_not_late_where_the_loop_stood_still(tmp_path, disk, monkeypatch):
     async def main(store):
         end_offset = (await store.put(Message("orders", b"1"), wait=False)).end_offset

@@ -316,7 +316,7 @@ def test_a_database_that_cannot_be_read_is_a_problem(case, root, monkeypatch):
         name = "rdb" if case == "another release" else "metadata"
         shutil.copytree(config / "topics", config / name)
         (config / "topics.json").write_text('{"topicConfigTable":{}}')
-        reason = "not a row of a table" if name == "rdb" else "no column family 'topic'"
+        reason = "not a row of a table" if name == "rdb" else "column family 'topic' does not exist"
     problems: list[str] = []
     of_broker = document(root, "topics.json", problems)
 

@@ -379,7 +379,7 @@ def test_power_cuts_lose_nothing_that_was_promised(flush, tmp_path):
     kept = [Sent(None, view.record, view.physical_offset) for view in known]
     witness = ExpectedState(options, kept, len(kept))
     cuts = PowerCuts(tmp_path / "cuts", tries=60)
-    shutil.rmtree(log.folder / "index")  # which is large, and made again by a broker
+    shutil.rmtree(log.folder / "index")  # which is large; a broker creates it again
 
     def life(witness, root):
         witness.open(root)

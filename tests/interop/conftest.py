@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def rocketmq(request: pytest.FixtureRequest) -> realbroker.RocketMQ:
     """RocketMQ's name server, broker, admin tool and client, in each version."""
     return _fetched(request.param)
+
+
+@pytest.fixture(scope="session")
+def fetch_release() -> Callable[[str], realbroker.RocketMQ]:
+    """Gets a version, for modules that have versions of their own."""
+    return _fetched
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-import realbroker
-from mavenparts import JavaUnavailableError
 from realbroker import STORE_CONFIG, RocketMQ
 
 import reput
@@ -24,12 +22,9 @@ Row = dict[str, object]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def release(request: pytest.FixtureRequest) -> RocketMQ:
+def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
     """The releases that have batch queues."""
-    try:
-        return realbroker.fetch(request.param)
-    except JavaUnavailableError as error:
-        pytest.skip(str(error))
+    return fetch_release(request.param)
 
 
 def opened(root: Path) -> reput.Store:

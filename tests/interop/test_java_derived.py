@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import realbroker
-from mavenparts import JavaUnavailableError
 from realbroker import Peer, RocketMQ, Server
 
 import reput
@@ -17,11 +16,8 @@ QUEUES = 3
 
 
 @pytest.fixture(params=["5.3.3", "5.5.0"])
-def release(request: pytest.FixtureRequest) -> RocketMQ:
-    try:
-        return realbroker.fetch(request.param)
-    except JavaUnavailableError as error:
-        pytest.skip(str(error))
+def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
+    return fetch_release(request.param)
 
 
 @pytest.fixture

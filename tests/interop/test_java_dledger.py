@@ -6,12 +6,13 @@ import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import realbroker
-from mavenparts import JavaFailedError, JavaUnavailableError
+from mavenparts import JavaFailedError
 from realbroker import RocketMQ, Server, free_ports
 
 import reput
@@ -45,11 +46,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"broker-{version}")
-def release(request: pytest.FixtureRequest) -> RocketMQ:
-    try:
-        return realbroker.fetch(request.param)
-    except JavaUnavailableError as error:
-        pytest.skip(str(error))
+def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
+    return fetch_release(request.param)
 
 
 class Turns:

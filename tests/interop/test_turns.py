@@ -11,13 +11,11 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import realbroker
-from mavenparts import JavaUnavailableError
 from realbroker import Peer, RocketMQ, Server, free_ports
 
 import reput
@@ -71,11 +69,8 @@ Place = tuple[int, int]
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"broker-{version}")
-def release(request: pytest.FixtureRequest) -> RocketMQ:
-    try:
-        return realbroker.fetch(request.param)
-    except JavaUnavailableError as error:
-        pytest.skip(str(error))
+def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
+    return fetch_release(request.param)
 
 
 class Turns:

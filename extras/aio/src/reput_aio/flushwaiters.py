@@ -66,8 +66,6 @@ class FlushWaiters:
         """Whether a flush is going to be asked for, or is under way."""
         self._asked_at = 0.0
         """When the last flush was asked for, s."""
-        self._target = 0
-        """The greatest offset that was waited for."""
         self._requests: FlushRequests | None = None
         """Those that the thread serves; None if no thread runs."""
         self._timer: asyncio.TimerHandle | None = None
@@ -100,8 +98,6 @@ class FlushWaiters:
         """Return a future that ends as `wait` does; with False at a time by `time.monotonic`."""
         future: asyncio.Future[bool] = self._new_future()
         self._waiting[future] = end_offset, limit
-        if end_offset > self._target:
-            self._target = end_offset
         if not self._is_asked:
             self._is_asked = True
             # What else is put in this turn of the loop goes along.
@@ -123,20 +119,22 @@ class FlushWaiters:
 
     def _ask(self) -> None:
         """Have the thread flush everything that is waited for now."""
-        if not self._waiting:
+        # A wait that was cancelled in this turn of the loop counts no more.
+        wanted = [offset for future, (offset, _) in self._waiting.items() if not future.done()]
+        if not wanted:
             self._is_asked = False
             return
+        target = max(wanted)
         self._asked_at = time.perf_counter()
         try:
             with _lock:
-                self._progress.flusher.request(self._require_thread(), self._target)
+                self._progress.flusher.request(self._require_thread(), target)
         except OffsetOutOfRangeError as error:
-            self._target = 0
             self._ended(self._progress.flushed_offset, error)
         except RuntimeError as error:
             # The messages stay, and the flush of the store comes to them.
             text = f"stored, but not known to be on disk: no thread can be started: {error}"
-            self._ended(0, FlushDiskTimeoutError("end_offset", self._target, None, text))
+            self._ended(0, FlushDiskTimeoutError("end_offset", target, None, text))
 
     def _require_thread(self) -> FlushRequests:
         """Start the thread, unless it runs; return its requests."""
@@ -253,13 +251,16 @@ class _Counter:
         """-1 if there is none."""
 
     def watch(self, loop: asyncio.AbstractEventLoop, call: Callable[[_Counter], None]) -> None:
-        """Have ``call`` called when it has counted; there is no counter where that cannot be."""
+        """Have ``call`` called when it has counted.
+
+        A loop may not watch descriptors, or too many may be open: the thread then calls the loop.
+        """
         if sys.platform != "linux":
             return
         try:
             self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             loop.add_reader(self.descriptor, call, self)
-        except (NotImplementedError, OSError):  # too many are open, or watched
+        except (NotImplementedError, OSError):
             self._close()
 
     def close(self, loop: asyncio.AbstractEventLoop) -> None:

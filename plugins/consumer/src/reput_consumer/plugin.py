@@ -1,4 +1,7 @@
-"""The plugin ``consumer``: its hooks, and its methods for callers."""
+"""The plugin ``consumer``: its hooks, and how programs get consumers and servers of the store.
+
+Methods about groups and topics are in `reput_consumer.groupoperations`.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,21 @@ from reput.plugin import PutInterest
 from reput_consumer.backend.offsetcorrection import clamp_offsets
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.consumerfactory import ConsumerFactory
-from reput_consumer.deletion import delete_group, delete_topic, forget_gone_topics
-from reput_consumer.names import checked_group, checked_topic
+from reput_consumer.groupoperations import GroupOperations
+from reput_consumer.names import checked_group
 from reput_consumer.pluginfiles import PluginFiles
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from reput.plugin import StoreContext
-    from reput.record import DispatchBatch, MessageView
+    from reput.record import DispatchBatch
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.group.membersettings import MemberSettings
-    from reput_consumer.groupprogress import GroupProgress
     from reput_consumer.localmembers import LocalMembers
-    from reput_consumer.memberlist.snapshot import GroupMember, MemberList
-    from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.metadata.deletedtopics import DeletedTopics
     from reput_consumer.metadata.localoffsets import LocalOffsets
-    from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
-    from reput_consumer.metadata.topicsettings import Topics
-    from reput_consumer.offsetreset import Reset
     from reput_consumer.pop.popconsumer import PopConsumer
-    from reput_consumer.pop.popservice import PopService
     from reput_consumer.selectors import Selector
     from reput_consumer.storeservices import StoreServices
 
@@ -54,7 +49,7 @@ _SAVE_AGAIN_MS: Final = 5_000
 
 
 @attrs.define(eq=False)
-class ConsumerPlugin(ConsumerFactory, reput.Plugin):
+class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
     """Consumer groups in the process of the store, in the files of RocketMQ's brokers.
 
     It derives nothing from the log, so a store may go without it at any time.
@@ -279,11 +274,6 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         self._of_process.check_topics(consumer.selectors)
         return consumer
 
-    @property
-    def popper(self) -> PopService:
-        """Pop for all groups, for programs that serve the store to consumers elsewhere."""
-        return self._of_consumers.popper
-
     def _client_id(self, is_broadcasting: bool) -> str:
         number = next(self._numbers)
         return f"{_HOST}@{_BROADCASTER if is_broadcasting else f'{os.getpid()}#{number}'}"
@@ -298,187 +288,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         home = context.directory("reput", "consumer")
         return LocalOffsets(home, *names, context.disk, flush)
 
-    # ------------------------------------------------------------------ groups
-
-    @property
-    def subscription_groups(self) -> SubscriptionGroups:
-        """The settings of groups, ``config/subscriptionGroup.json``."""
-        return self._of_store.groups
-
-    @property
-    def topics(self) -> Topics:
-        """The settings of topics, ``config/topics.json``."""
-        return self._of_store.topics
-
-    def groups(self) -> list[str]:
-        """Return the names of all groups that have offsets, settings or members, sorted."""
-        port = self._of_newest
-        return sorted({*port.offsets.groups(), *port.groups.names(), *port.registry.groups()})
-
-    def progress(self, group: str) -> GroupProgress:
-        """Return how far a group is in each queue, and who reads it; also in a read-only store."""
-        from reput_consumer.groupprogress import progress_of
-
-        port = self._of_newest
-        self._of_process.save(group)
-        roster = self.roster()
-        members, out = roster.of_group(group), roster.out_of_group(group)
-        return progress_of(port, checked_group(group), members, out)
-
-    def progress_of_all(self) -> list[GroupProgress]:
-        """Return how far all groups are, by name; faster than `progress` for each."""
-        from reput_consumer.groupprogress import progress_of
-
-        port, groups = self._of_store, self.groups()
-        for group in groups:
-            self._of_process.save(group)
-        by_group: dict[str, list[GroupMember]] = {}
-        roster = self.roster()
-        for each in roster.members:
-            by_group.setdefault(each.group, []).append(each)
-        return [
-            progress_of(port, group, tuple(by_group.get(group, ())), roster.out_of_group(group))
-            for group in groups
-        ]
-
-    def roster(self) -> MemberList:
-        """Return the members of all groups.
-
-        In a read-only store these are the members in the process that has the store open to write,
-        as it wrote them some milliseconds ago.
-        """
-        from reput_consumer.memberlist.memberlistfile import MemberListFile
-        from reput_consumer.memberlist.snapshot import MemberList
-
-        port = self._of_store
-        if not port.context.writable:
-            return MemberListFile(port.context).read()
-        parts = self._of_consumers
-        members, out = parts.members_now(), tuple(parts.popper.out())
-        return MemberList(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
-
-    @property
-    def deleted(self) -> DeletedTopics:
-        """Which topics were deleted, and up to which queue offsets."""
-        return self._of_store.deleted
-
-    def delete_topic(self, topic: str) -> bool:
-        """Delete a topic: its settings, what groups have read of it, and what they see of it.
-
-        Its messages stay in the log, and in queues as `reput.Store.read` shows them, until the log
-        loses them; groups and brokers see only messages that are put later. Copies of its messages
-        that have failed do not come again either.
-
-        Returns:
-            Whether there was such a topic. All is durable when this returns.
-
-        Raises:
-            ReputError: the store is read-only, or the log cannot be flushed.
-            OSError: a file cannot be written; calling it again finishes the work.
-        """
-        was_there = delete_topic(self._of_store, checked_topic(topic))
-        self.popper.modes.forget(topic=topic)
-        self.popper.forget_topic(topic)
-        return was_there
-
-    def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
-        """Delete a group's settings, and by default its offsets and failed messages.
-
-        Returns:
-            Whether there was such a group. All is durable when this returns.
-
-        Raises:
-            ReputError: the store is read-only, or the log cannot be flushed.
-            OSError: a file cannot be written.
-        """
-        if with_offsets:
-            self._of_process.save(group)  # what members know would be committed later
-            self.popper.forget(group)
-        self.popper.modes.forget(group=group)
-        return delete_group(self._of_store, checked_group(group), with_offsets=with_offsets)
-
-    def forget_gone_topics(self) -> list[str]:
-        """Drop what is noted of deleted topics of which the log has no message any more.
-
-        Returns:
-            Their names, sorted.
-
-        Raises:
-            ReputError: the store is read-only, or its queues cannot be read.
-            OSError: the note cannot be written.
-        """
-        return forget_gone_topics(self._of_store)
-
-    def move_group(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at other offsets; its members here do so at once.
-
-        Raises:
-            ReputError: the store is read-only.
-            ValueError: an offset that no queue can have.
-            OSError: the offsets cannot be written.
-        """
-        from reput_consumer.offsetreset import move_group
-
-        move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
-        self.popper.move(group, offsets)
-
-    def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
-        """Return the offsets that all groups have committed, by group, then topic and queue id."""
-        port = self._of_newest
-        for group in port.registry.groups():
-            self._of_process.save(group)
-        return port.offsets.by_group()
-
-    def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
-        """Have a group read a topic again, or skip some of it; its members here go on there.
-
-        Args:
-            group: the group.
-            topic: the topic.
-            to: ``"earliest"``, ``"latest"``, a time, or a queue offset, which is moved into the
-                bounds of each queue.
-
-        Returns:
-            What has changed, by queue; durable when this returns.
-
-        Raises:
-            ReputError: the store is read-only, or its queues cannot be read.
-            ValueError: no such place.
-            OSError: the offsets cannot be written.
-        """
-        from reput_consumer.group.membersettings import start_of
-        from reput_consumer.offsetreset import reset_offsets
-
-        members = self._of_process
-        members.save(group)
-        engines = members.of_group(group)
-        changes = reset_offsets(
-            self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
-        )
-        self.popper.move(group, {change.queue: change.after for change in changes})
-        return changes
-
-    def planned_resets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
-        """Return what `reset_offsets` would change now; changes nothing.
-
-        Raises:
-            ReputError: the queues cannot be read.
-            ValueError: no such place.
-        """
-        from reput_consumer.group.membersettings import start_of
-        from reput_consumer.offsetreset import planned_resets
-
-        port = self._of_newest
-        return planned_resets(port, checked_group(group), checked_topic(topic), start_of(to))
-
-    def resend(self, group: str, messages: Sequence[MessageView]) -> None:
-        """Give messages, such as dead letters, to a group once more, as if they had never failed.
-
-        Raises:
-            ReputError: the store is read-only, or the messages cannot be stored.
-            OSError: the topic cannot be made.
-        """
-        self._of_store.resend(checked_group(group), messages)
+    # ------------------------------------------------------------------ servers
 
     def watch(self, arrived: Callable[[DispatchBatch], None] | None) -> None:
         """Have ``arrived`` called with all messages that have come to their queues, from now on.
@@ -515,20 +325,12 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         return parts
 
     @property
-    def _of_store(self) -> EmbeddedBackend:
-        return self._of_consumers.port
-
-    @property
     def _of_newest(self) -> EmbeddedBackend:
         """The store; if another process may be writing, its files are read again."""
         port = self._of_store
         if not port.context.writable:
             self._of_files.load()
         return port
-
-    @property
-    def _of_process(self) -> LocalMembers:
-        return self._of_consumers.members
 
     def _save_soon(self) -> None:
         assert self._context is not None

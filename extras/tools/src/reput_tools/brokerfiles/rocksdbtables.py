@@ -177,7 +177,7 @@ def _of_v1(path: str, file_name: str, disk: Disk) -> dict[str, Any]:
         if family not in found:
             if name in _FORBIDDEN.values():
                 continue
-            raise ValueError(f"there is no column family {family!r}")
+            raise ValueError(f"the column family {family!r} does not exist")
         rows = {key.decode(): object_of(value) for key, value in found[family].items()}
         if rows or name not in _FORBIDDEN.values():
             is_inner = table.value and name == table.value

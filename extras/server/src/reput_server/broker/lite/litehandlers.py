@@ -122,7 +122,7 @@ class LiteHandlers:
 
 
 def group_is_unknown(context: BrokerContext, group: str) -> bool:
-    """Whether there is no such group; one is not made, as it would be bound to no topic."""
+    """Whether the group does not exist; it is not created, as it would be bound to no topic."""
     return context.plugin.subscription_groups.get(group) is None
 
 

@@ -118,7 +118,7 @@ def _topic_of(asked: Ack | ChangeInvisible) -> str:
     """Return the topic whose message it is, as the store pops it.
 
     Raises:
-        Refusal: there is no such topic, or the handle is not valid.
+        Refusal: the topic does not exist, or the handle is not valid.
     """
     if not asked.lite_topic:
         return topic_of(asked)

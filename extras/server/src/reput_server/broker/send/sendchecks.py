@@ -98,7 +98,7 @@ def destination_of_retry(
     """Return where a message goes that came back to its retry topic too often; None if it may.
 
     Raises:
-        Refusal: there is no such group.
+        Refusal: the group does not exist.
         OSError: the topic of dead letters cannot be made.
     """
     group = send.topic.removeprefix(RETRY_PREFIX)
