@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.errors import CreateMappedFileError
-from reput.files import Disk, file_name
+from reput.files import Disk, file_name, preallocation
 from reput.files.mappedfile import MappedFile
 
 SIZE = 1 << 30
@@ -189,3 +189,35 @@ def test_a_file_system_that_cannot_allocate_has_its_blocks_written(tmp_path, mon
 
     assert sum(sizes) == 2
     assert 3 * MIB <= space(tmp_path / "s" / "commitlog" / file_name(0)) < 64 * MIB
+
+
+def test_pages_of_a_log_whose_puts_are_flushed_are_present_in_small_steps(tmp_path, monkeypatch):
+    requested = []
+    monkeypatch.setattr(
+        preallocation.Prefaulter, "ask", lambda _, file, start, end: requested.append((start, end))
+    )
+
+    with reput.open(
+        tmp_path / "s", plugins=[], sizes="rocketmq", config={"commitlog": {"flush": "sync"}}
+    ) as store:
+        for _ in range(80):
+            store.put(reput.Message("orders", bytes(32 << 10)))
+
+    assert requested[-1][1] > 2 * MIB  # ahead of all 80 messages
+    assert max(end - start for start, end in requested) < MIB
+
+
+def test_pages_that_were_made_present_are_not_written_again(path, monkeypatch):
+    populated = []
+    monkeypatch.setattr(
+        preallocation, "_populate", lambda _, start, end: populated.append((start, end)) or True
+    )
+    prefaulter, file = preallocation.Prefaulter(), opened(path, Disk())
+
+    for start, end in ((0, 10_000), (5_000, 20_000), (6_000, 20_000), (50_000, 60_000)):
+        prefaulter.ask(file, start, end)
+        prefaulter._work()
+    prefaulter.forget(file)
+    file.close()
+
+    assert populated == [(0, 10_000), (10_000, 20_000), (50_000, 60_000)]
