@@ -306,6 +306,29 @@ def test_a_log_put_back_and_killed_after_it_has_grown_again_loses_no_message(tmp
         assert sent(store) == [*range(5), *range(100, 140)]
 
 
+@pytest.mark.parametrize("saved", ['{1:20},"reputOffset":0', '{1:2},"reputOffset":99'])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_offsets_of_another_store_within_this_log_lose_no_message(
+    tmp_path, clock, saved, is_killed
+):
+    """They count more messages than were parked here, or end inside of a record."""
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 3))
+    file = tmp_path / "1" / "config" / "delayOffset.json"
+    file.write_text(f'{{"offsetTable":{saved}}}')
+    store = opened(tmp_path / "1", clock)
+    store.put_many(orders(3, 8))
+    if is_killed:
+        store.flush()
+        store = opened(killed(store, tmp_path / "2"), clock)
+
+    clock.advance(1_000)
+    run(store, clock)
+
+    assert sent(store) == [*range(8)]
+    store.close()
+
+
 @pytest.mark.shows("delayed")
 def test_a_log_that_was_put_back_into_an_older_state_loses_no_message(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:

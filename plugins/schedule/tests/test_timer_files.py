@@ -215,6 +215,24 @@ def test_a_log_that_was_put_back_in_an_older_state_loses_nothing(tmp_path):
         assert store.bodies() == ["a"]
 
 
+@pytest.mark.parametrize("filler", [0, 301])
+def test_a_checkpoint_of_another_store_within_this_log_loses_nothing(tmp_path, filler):
+    """Its physical offsets lie inside of records here."""
+    with TimerStore(tmp_path / "other") as other:
+        other.put_in("x" * 99, 3_000)
+        other.run_until(other.clock() + 5_000)
+    with TimerStore(tmp_path / "store") as store:
+        for number in range(5):
+            store.put_in(f"{number}" + "y" * filler, 3_000)
+    shutil.copy(tmp_path / "other" / CHECK, tmp_path / "store" / CHECK)
+
+    with TimerStore(tmp_path / "store") as store:
+        store.put_in("5", 3_000)
+        store.run_until(store.clock() + 10_000)
+
+        assert sorted(body[:1] for body in store.bodies()) == list("012345")
+
+
 def test_a_put_that_fails_on_the_way_repeats_nothing(store, monkeypatch):
     store.clock.advance(120_000)
     real = store.plugin.context.store.put_many

@@ -31,6 +31,7 @@ from reput_schedule.delaylevels.levelqueue import LevelQueue
 from reput_schedule.delaylevels.parkedmessages import parked_rows
 from reput_schedule.delaylevels.restoredmessage import restored
 from reput_schedule.duemessages import put_storable
+from reput_schedule.recordboundary import are_of_log
 
 if TYPE_CHECKING:
     from reput.plugin import ReadResult, StoreContext
@@ -82,26 +83,26 @@ class LevelDelivery:
         """Start at the saved offsets; without saved offsets, at the beginning of the log."""
         saved = self.state.saved
         start = None if saved is None else saved.delivered_to
-        self._is_exact = start is not None and start <= max_physical_offset
         offsets: Mapping[int, int] = {} if saved is None else saved.offsets
-        if start is not None and start > max_physical_offset:
-            # The log was put back into an older state, so it is unknown which messages the
-            # offsets count. The copies in the log tell what was delivered.
+        if start is not None and not are_of_log(self.context.log, max_physical_offset, start):
+            # The log was put back into an older state, or the file is another store's, so it is
+            # unknown which messages the offsets count. The copies in the log tell what was
+            # delivered.
             logger.warning(
                 "offsets of delayed messages are of another log reputOffset=%d max=%d",
                 start,
                 max_physical_offset,
             )
-            offsets, self._is_of_another_log = {}, True
+            offsets, start, self._is_of_another_log = {}, None, True
+        self._is_exact = start is not None
         for level in {*range(1, self.levels.max_level + 1), *offsets}:
             self._queue(level, offsets.get(level, 0))
         self._is_open = True
         if not self.delivers:
             return
-        if not self._is_exact:
+        if start is None:
             logger.info("looking for delivered messages in all of the log")
-        first = start if self._is_exact and start is not None else 0
-        self._begin_survey(first, max_physical_offset)
+        self._begin_survey(start or 0, max_physical_offset)
 
     def lower_beyond(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
         """Lower, durably, offsets that count more messages than were parked.
@@ -112,23 +113,38 @@ class LevelDelivery:
         Args:
             queue_offsets: the queue offset that the next message of each (topic, queue id) gets.
         """
-        if self._is_exact or self.state.saved is None:
+        if self.state.saved is None:
             return
         if self._is_of_another_log:
             # The log grows, and the file would be believed after a crash.
             self.state.save({}, self.context.log.min_physical_offset)
             return
-        is_lower = False
-        for queue in self.queues.values():
-            end = queue_offsets.get((SCHEDULE_TOPIC, queue.level - 1), 0)
-            if queue.offset > end:
-                logger.warning(
-                    "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
-                    *(queue.level, queue.offset, end),
-                )
-                queue.offset, is_lower = end, True
-        if is_lower:
+        beyond = self._beyond(queue_offsets)
+        for level, end in beyond.items():
+            logger.warning(
+                "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
+                *(level, self.queues[level].offset, end),
+            )
+        if beyond and self._is_exact:
+            self._forget_offsets()
+        elif beyond:
+            for level, end in beyond.items():
+                self.queues[level].offset = end
             self.state.save(self.offsets(), None)
+
+    def _beyond(self, queue_offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:
+        """Return where each level ends of which more was delivered than was parked."""
+        ends = {level: queue_offsets.get((SCHEDULE_TOPIC, level - 1), 0) for level in self.queues}
+        return {level: end for level, end in ends.items() if self.queues[level].offset > end}
+
+    def _forget_offsets(self) -> None:
+        """Learn from all of the log what was delivered: the saved offsets are another store's."""
+        for queue in self.queues.values():
+            queue.offset = 0
+        self._is_exact, self._is_of_another_log = False, True
+        if self._survey is not None:
+            self._begin_survey(0, self._survey.end)
+        self.state.save({}, self.context.log.min_physical_offset)
 
     def _queue(self, level: int, offset: int = 0) -> LevelQueue:
         queue = self.queues.get(level)

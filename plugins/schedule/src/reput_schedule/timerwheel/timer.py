@@ -20,6 +20,7 @@ import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput_schedule.recordboundary import are_of_log
 from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
 from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
 from reput_schedule.timerwheel.deliverysteps import Step
@@ -168,7 +169,6 @@ class Timer:
         False with another precision, as a slot's time then means something else; also if the log is
         shorter than its flushed part was, or is another log.
         """
-        reached = check.reached
         if check.precision_ms != self._precision:
             logger.info(
                 "timer wheel is rebuilt precision_ms=%d before=%d",
@@ -176,7 +176,8 @@ class Timer:
                 check.precision_ms,
             )
             return False
-        if max(check.copies_to, reached.examined_to) > end or (progress == 0 < check.copies_to):
+        log, places = self._context.log, (check.copies_to, check.reached.examined_to)
+        if not are_of_log(log, end, *places) or (progress == 0 < check.copies_to):
             logger.warning("timer begins again: its checkpoint is of another log")
             return False
         return True
