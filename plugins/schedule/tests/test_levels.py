@@ -31,8 +31,9 @@ def opened(tmp_path, clock):
     """Opens the store of the test, again and again."""
     stores = []
 
-    def open_it(mode="w", **options):
-        config = {"commitlog": {"file_size": 1 << 20}, "schedule": options}
+    def open_it(mode="w", light_queues=0, **options):
+        log = {"file_size": 1 << 20, "max_light_queues": light_queues}
+        config = {"commitlog": log, "schedule": options}
         store = reput.open(
             tmp_path / "store",
             mode,
@@ -116,6 +117,25 @@ def test_a_level_that_is_no_number_is_refused(level, encoded, opened):
 
     with pytest.raises(MessageIllegalError, match="a delay level is an integer"):
         opened().put(order(properties=properties))
+
+
+@pytest.mark.parametrize("asked", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "5000"}])
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("topic", {"topic": "a.b"}),
+        ("topic", {"topic": "t" * 128}),
+        ("queue_id", {"queue_id": -1}),
+        ("queue_id", {"queue_id": 1 << 31}),
+        ("INNER_MULTI_DISPATCH", {"properties": {"INNER_MULTI_DISPATCH": "%LMQ%a/b"}}),
+    ],
+)
+def test_a_message_that_could_never_be_delivered_is_refused(asked, field, wrong, opened):
+    properties = {**asked, **wrong.get("properties", {})}
+    message = reput.Message(**{"topic": "orders", "body": b"x", **wrong, "properties": properties})
+
+    with pytest.raises(MessageIllegalError, match=field):
+        opened(light_queues=9).put(message)
 
 
 def test_a_level_goes_before_a_time(opened):

@@ -164,6 +164,7 @@ class SchedulePlugin(reput.Plugin):
     def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """Park messages that are to be delivered later; see `reput.plugin.hookspecs.reput_put`."""
         changed: list[Message] | None = None
+        delayed = []
         for row, message in enumerate(messages):
             if not message.properties:
                 continue
@@ -172,6 +173,10 @@ class SchedulePlugin(reput.Plugin):
                 if changed is None:
                     changed = list(messages)
                 changed[row] = parked
+                delayed.append(message)
+        if delayed and self._context is not None:
+            # When they are due, it is too late to refuse one.
+            self._context.store.check_put(delayed)
         return changed
 
     def _parked(self, message: Message) -> Message:

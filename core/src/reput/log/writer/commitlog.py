@@ -108,6 +108,13 @@ class CommitLog(WritableLog):
                 appender.is_appending = False
         return _new_receipt(Receipt, (self, key[0], key[1], queue_offset, offset, size, timestamp))
 
+    def check(self, prepared: Prepared) -> None:
+        """Refuse what an append refuses because of its content, and append nothing."""
+        light_max = self.config.max_light_queues or None
+        placed = in_queues(prepared, {}, self.encoder, light_max)
+        self.encoder.finish(placed.prepared, 0, 0, 0)
+        self._require_fits(placed.prepared[0] + self.gap)
+
     def append_each(self, prepared: Sequence[Prepared], *, whole: bool = False) -> list[Receipt]:
         """Append messages of any kind, without other messages in between.
 

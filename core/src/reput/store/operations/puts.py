@@ -223,7 +223,7 @@ class PutPath:
         if hooks is not None and hooks.cover(messages):
             messages = hooks.changed(messages, self._log.encoder.take_turns)
         for message in messages:
-            self._prepare(message)
+            self._log.check(self._prepare(message))
 
     def _hooks_without(self, plugin: str) -> _Hooks | None:
         hooks = self._hooks
