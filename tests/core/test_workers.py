@@ -117,6 +117,25 @@ def test_with_threads_it_works_by_itself(tmp_path):
     assert echo.pending == []
 
 
+def test_work_is_called_when_the_clock_was_set_back(tmp_path):
+    """Its time has moved away: only the plugin knows what is due now."""
+    clock = ManualClock()
+    echo = Echo()
+    with open_with(tmp_path, echo, threads=False, clock=clock) as store:
+        work = store_internals(store).workers._works["echo"]
+        store.put(reput.Message("T", b"a"))
+        store.work()
+        requested = []
+        for jump in (0, 1, -86_400_000, 1):
+            clock.advance(jump)
+            assert work.work() is not None
+            requested.append([call.hook for call in work.runner.calls])
+            for call in work.runner.calls:
+                call.wait()
+
+    assert requested == [[], [], ["reput_work"], []]
+
+
 def test_nobody_works_in_a_read_only_store(tmp_path):
     calls = []
     worker = plugin("worker", reput_work=lambda self, now: calls.append(now))

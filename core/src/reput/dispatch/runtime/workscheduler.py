@@ -5,6 +5,7 @@ returns when it must be called again. Between two calls its thread makes other c
 as flushes, or sleeps, until a dispatch or a user's request wakes it.
 
 The store's clock may jump either way, so a thread that waits for a time sleeps a second at most.
+When the clock was set back, the work is called: only the plugin knows what is due now.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class TimedWork:
     retries: Retries
     due: int | None = _AT_ONCE
     is_woken: bool = False
+    last: int = _AT_ONCE
+    """What the clock showed when the work was looked at last, ms."""
     is_over: bool = False
     """Whether it is not called any more, as the store closes or the plugin was removed."""
 
@@ -69,6 +72,8 @@ class TimedWork:
         """Request a call if one is due; return how long the thread may sleep, None for any time."""
         if self.is_over:
             return None
+        before, self.last = self.last, self.clock()
+        self.is_woken |= self.last < before
         if self.is_due:
             self.request()
         if not self.may_run:
