@@ -110,7 +110,7 @@ def test_an_idle_consumer_has_nothing_to_do(at):
         assert bodies(consumer) == ["1"]
         consumer.commit()
         at.work_for(1_000_000)  # the offset is saved, and 15 minutes for the message are over
-        assert at.plugin.reput_work(at.clock.now) is None
+        assert at.plugin.reput_work() is None
 
 
 # ------------------------------------------------------------------ what is selected

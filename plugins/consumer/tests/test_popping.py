@@ -64,6 +64,21 @@ def test_a_message_that_expires_comes_again_with_its_attempts_counted(at):
     assert {copy.properties["ORIGIN_GROUP"] for copy in copies} == {"g"}
 
 
+@pytest.mark.parametrize("jump_ms", [-1, -86_400_000])
+def test_a_message_comes_again_in_time_although_the_clock_was_set_back(at, jump_ms):
+    at.put("1")
+
+    with pop_consumer(at) as consumer:
+        consumer.receive(1, 0)
+        at.work_for(20_000)
+        at.clock.advance(jump_ms)
+        at.work_for(9_999)
+        assert consumer.receive(1, 0) == []
+        at.work_for(1)
+        at.store.wait_dispatched()
+        assert bodies(consumer.receive(1, 0)) == ["1"]
+
+
 def test_a_message_that_is_renewed_is_invisible_for_longer_and_can_be_acknowledged(at):
     at.put("1")
 

@@ -124,6 +124,16 @@ def test_neither_does_a_queue_that_is_given_up_meanwhile(at):
             assert saved(at) == {"0": 2}
 
 
+def test_offsets_are_saved_in_time_although_the_clock_was_set_back(at):
+    at.put("1", "2")
+
+    with at.consumer() as consumer:
+        assert bodies(consumer) == ["1", "2"]
+        at.clock.advance(-86_400_000)
+        at.work_for(INTERVAL_MS)
+        assert saved(at) == {"0": 2}
+
+
 def test_members_whose_time_comes_one_after_the_other_are_saved_together(at):
     for queue in range(4):
         at.put("x", queue=queue)

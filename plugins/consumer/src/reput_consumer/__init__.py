@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from reput_consumer.selectors import are_mixed as are_mixed
     from reput_consumer.selectors import sql as sql
     from reput_consumer.selectors import subscriptions_of as subscriptions_of
+    from reput_consumer.steadyclock import SteadyClock as SteadyClock
 
 _EXPORTS = {
     "ALL": "selectors",
@@ -120,6 +121,7 @@ _EXPORTS = {
     "SQL92": "selectors",
     "Selector": "selectors",
     "Start": "group.membersettings",
+    "SteadyClock": "steadyclock",
     "TAG": "selectors",
     "SubscriptionMismatchError": "errors",
     "TopicKeptError": "errors",

@@ -23,6 +23,7 @@ from reput_consumer.consumerfactory import ConsumerFactory
 from reput_consumer.groupoperations import GroupOperations
 from reput_consumer.names import checked_group
 from reput_consumer.pluginfiles import PluginFiles
+from reput_consumer.steadyclock import SteadyClock
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -63,6 +64,7 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
     _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
+    _clock: SteadyClock = attrs.field(init=False, factory=lambda: SteadyClock(lambda: 0))
     _files: PluginFiles | None = attrs.field(init=False, default=None)
     _parts: StoreServices | None = attrs.field(init=False, default=None)
     """None until a consumer needs them, if the store is only read; and after closing."""
@@ -76,6 +78,8 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
     @reput.hookimpl
     def reput_open(self, context: StoreContext) -> None:
         """Read the files of groups, topics and offsets."""
+        self._clock = SteadyClock(context.clock)
+        context = attrs.evolve(context, clock=self._clock)
         self._context = context
         self._files = PluginFiles.of(context)
         self._files.load()
@@ -153,9 +157,9 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
             watcher(batch)
 
     @reput.hookimpl
-    def reput_work(self, now: int) -> int | None:
+    def reput_work(self) -> int | None:
         """Save offsets, and do what the consumers of this process have to do by now."""
-        parts = self._of_consumers
+        parts, now = self._of_consumers, self._clock()
         parts.port.tell_growth()
         # Members have waited before they commit, so the file does not wait once more.
         saves = parts.members.is_save_due(now)
@@ -168,7 +172,8 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
         if saves:
             self._save_now(parts.port)
         with self._lock:
-            return min((at for at in (*due, self._save_at) if at is not None), default=None)
+            first = min((at for at in (*due, self._save_at) if at is not None), default=None)
+        return None if first is None else self._clock.at_source(first)
 
     def _save_members(self, group: str) -> None:
         parts = self._parts

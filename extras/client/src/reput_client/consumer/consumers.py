@@ -58,7 +58,7 @@ class Consumers:
         )
         self._worker = SessionWorker(
             self.members.work,
-            runtime.clock,
+            self.port.clock,
             self.port.tell_all,
             runtime.options.rebalance_interval,
         )

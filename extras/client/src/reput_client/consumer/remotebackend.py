@@ -38,6 +38,7 @@ from reput_consumer import (
     MemberExistsError,
     MessageQueue,
     Selector,
+    SteadyClock,
     SubscriptionMismatchError,
     are_mixed,
     retry_topic,
@@ -83,6 +84,7 @@ class RemoteBackend:
             answerers: returns what else answers brokers for a member of a group.
         """
         self._runtime = runtime
+        self._clock = SteadyClock(runtime.clock)
         self._do = do
         self._reset = reset
         self._resend = resend
@@ -101,7 +103,7 @@ class RemoteBackend:
 
     def clock(self) -> int:
         """See `ConsumerBackend.clock`."""
-        return self._runtime.clock()
+        return self._clock()
 
     def _connections_of(self, group: str, member: str) -> Any:
         session = self._sessions.get((group, member), self._runtime.session)
