@@ -378,6 +378,28 @@ def test_a_group_that_the_operator_has_disabled_is_refused_section_9_of_remoting
         at.consumer()
 
 
+def settings_off(at, what, *, off):
+    if what == "group":
+        at.plugin.subscription_groups.put(GroupSettings(group="g", consume_enable=not off))
+    else:
+        at.plugin.topics.put(TopicSettings(topic="orders", perm=2 if off else 6))
+
+
+@pytest.mark.parametrize("what", ["group", "topic"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_members_stop_while_their_group_or_topic_may_not_be_read(at, what, ordered):
+    at.put("1")
+
+    with at.consumer(ordered=ordered) as consumer:
+        assert bodies(consumer) == ["1"]
+        settings_off(at, what, off=True)
+        at.put("2", "3")
+        assert bodies(consumer) == []
+
+        settings_off(at, what, off=False)
+        assert bodies(consumer) == ["2", "3"]
+
+
 def test_a_topic_that_may_not_be_read_has_no_queues(at):
     at.put("1")
     at.plugin.topics.put(TopicSettings(topic="orders", perm=2))

@@ -19,6 +19,7 @@ from reput_consumer.backend.memberregistry import MemberRegistry, Membership
 from reput_consumer.backend.pendingfetches import PendingFetches, QueueKey
 from reput_consumer.backend.queuegrowth import QueueGrowth
 from reput_consumer.backend.queuelocks import QueueLocks
+from reput_consumer.backend.readpermission import ReadPermissions
 from reput_consumer.backend.sendback import SendBack
 from reput_consumer.backend.topicqueues import TopicQueues
 from reput_consumer.errors import GroupDisabledError
@@ -78,6 +79,7 @@ class EmbeddedBackend:
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
     growth: QueueGrowth = attrs.field(init=False)
+    permissions: ReadPermissions = attrs.field(init=False)
     arrived_to: int = attrs.field(init=False, default=0)
     """Physical offset below which all messages of this opening have come to their queues."""
     known: TopicQueues = attrs.field(init=False)
@@ -91,6 +93,7 @@ class EmbeddedBackend:
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
         self.growth = QueueGrowth(self.topics)
+        self.permissions = ReadPermissions(self.groups, self.topics, self.arrivals)
         self.deleted.settle = self._first_from
 
     @property
@@ -119,6 +122,8 @@ class EmbeddedBackend:
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
         """See `ConsumerBackend.fetch`."""
+        if self.permissions.refuses(request, answer):
+            return
         queue = request.queue
         key: QueueKey = queue.topic, queue.queue_id
         chosen = self.filter_of(queue.topic, request.selector)

@@ -37,6 +37,7 @@ class SettingsTable(ABC, Generic[S]):
     _changed: Callable[[], object] = attrs.field(default=lambda: None, kw_only=True)
     """Called, on any thread, when there are other entries."""
     _watcher: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    _listener: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
     _pending: dict[str, S] = attrs.field(init=False, factory=dict)
     """By name: what was added and is not in the file yet."""
@@ -60,9 +61,14 @@ class SettingsTable(ABC, Generic[S]):
         """
         self._watcher = watcher
 
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Have ``listener`` called like a watcher; for the members of this process."""
+        self._listener = listener
+
     def _notify(self) -> None:
         self._changed()
         self._watcher()
+        self._listener()
 
     @abstractmethod
     def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
