@@ -78,6 +78,18 @@ def test_a_plugin_that_could_not_be_opened_offers_nothing(tmp_path):
             store.plugin("broken")
 
 
+def test_a_read_names_the_plugin_that_could_not_be_opened_and_no_other(tmp_path):
+    class BrokenReader(Broken):
+        @reput.hookimpl
+        def reput_read(self):
+            return None
+
+    another = plugin("another", reput_read=lambda self: None)  # reads other topics
+    with open_with(tmp_path, another, BrokenReader()) as store:
+        with pytest.raises(PluginError, match=r"'broken'.* could not be opened: .*no such thing"):
+            store.read("T", 0, 0)
+
+
 def test_a_closed_store_has_no_plugins_to_call(tmp_path):
     store = open_with(tmp_path, Greeting())
     store.close()

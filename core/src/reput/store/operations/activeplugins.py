@@ -191,7 +191,7 @@ class ActivePlugins:
         """
         for name, _ in self.set.having(hook):
             runner = self.find(name)
-            if runner is None:
+            if runner is None or runner.last_error is None:  # it leaves the read to another one
                 continue
             return PluginError(
                 name,
