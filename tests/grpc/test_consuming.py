@@ -8,7 +8,7 @@ import time
 import pytest
 
 from reput_consumer import ConsumerPlugin
-from reput_server.grpc.messagetypes import m
+from reput_server.grpc.messagetypes import MessageType, m, milliseconds_of
 
 OK, NONE, VOID = 20000, 40401, 40013
 
@@ -92,6 +92,37 @@ def test_what_a_4x_producer_puts_a_5x_consumer_receives(broker, client, names):
 
     assert dict(message.user_properties) == {"own": "kept"}
     assert message.system_properties.tag == "t"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"DELAY": "1"},
+        {"TIMER_DELAY_SEC": "2"},
+        {"TIMER_DELAY_MS": "2000", "TIMER_DELIVER_MS": "9000000000000"},
+        {"TIMER_DELIVER_MS": "in 2 s"},
+    ],
+)
+def test_what_a_4x_producer_delays_is_of_that_kind_and_has_its_time(broker, client, names, asked):
+    group, topic = names
+    before = broker._clock()
+    asked = {name: text.replace("in 2 s", str(before + 2_000)) for name, text in asked.items()}
+    broker.put(broker_message(topic, "1", properties=asked))
+    put_by = broker._clock()
+    me = client()
+    me.consume(group, topic)
+    broker.forward(4)
+    broker.store.wait_dispatched()
+
+    _, (message,) = me.take(group, topic)
+
+    system = message.system_properties
+    assert system.message_type == MessageType.DELAY
+    if "DELAY" in asked:
+        assert not system.HasField("delivery_timestamp")
+    else:
+        at = milliseconds_of(system.delivery_timestamp) - 2_000
+        assert before - 1_000 <= at <= put_by  # timers are parked at whole seconds
 
 
 def test_a_poll_waits_for_a_message(broker, client, names):

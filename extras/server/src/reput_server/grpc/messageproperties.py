@@ -33,6 +33,8 @@ __all__ = [
 
 GROUP: Final = "__SHARDINGKEY"
 TIMED: Final = "TIMER_DELIVER_MS"
+_DURATIONS: Final = ("TIMER_DELAY_SEC", 1_000), ("TIMER_DELAY_MS", 1)
+"""Properties with a time from the send on, and ms of their units."""
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 BORN_HOST: Final = "__BORNHOST"
 BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
@@ -115,9 +117,9 @@ def _of(view: MessageView, topic: Any) -> Any:
     set_milliseconds(system.store_timestamp, view.store_timestamp)
     store_host, store_port = view.store_host[:2]
     system.store_host = f"{store_host}:{store_port}"
-    deliver = properties.get(TIMED, "")
-    if deliver.isascii() and deliver.isdigit():
-        set_milliseconds(system.delivery_timestamp, int(deliver[:18]))
+    deliver = _deliver_time(properties)
+    if deliver is not None:
+        set_milliseconds(system.delivery_timestamp, deliver)
     if GROUP in properties:
         system.message_group = properties[GROUP]
     if LITE_TOPIC in properties:
@@ -139,10 +141,29 @@ def _type_of(view: MessageView) -> MessageType:
     if (
         properties.get("DELAY", "0") != "0"
         or TIMED in properties
-        or "TIMER_DELAY_SEC" in properties
+        or any(name in properties for name, _ in _DURATIONS)
     ):
         return MessageType.DELAY
     return untimed_type_of(properties)
+
+
+def _deliver_time(properties: Mapping[str, str]) -> int | None:
+    """Return when a message was to be delivered, ms; None without a time.
+
+    Clients of other protocols may state a duration, which counts from when the message was parked,
+    and before a time.
+    """
+    parked_at = _number(properties.get("TIMER_ENQUEUE_MS"))
+    for name, unit_ms in _DURATIONS:
+        duration = _number(properties.get(name))
+        if duration is not None and parked_at is not None:
+            return parked_at + duration * unit_ms
+    return _number(properties.get(TIMED))
+
+
+def _number(text: str | None) -> int | None:
+    is_number = text is not None and text.isascii() and text.isdigit()
+    return int(text[:15]) if text is not None and is_number else None
 
 
 def untimed_type_of(properties: Mapping[str, str]) -> MessageType:
