@@ -30,6 +30,7 @@ __all__ = [
     "IDLE",
     "IMPORT",
     "ISOLATION",
+    "LEDGER",
     "OPEN",
     "OPEN_AFTER_KILL",
     "READ",
@@ -148,6 +149,11 @@ CONSUME_IN_TURNS = Table(
     note="rates are of processor time, of the best of five turns",
 )
 GROUPS = Table("Other measurements of consumer groups", compares=False)
+LEDGER = Table(
+    "The same messages in a plain log and in one of DLedger, in turns",
+    compares=False,
+    note="rates are of processor time, of the best of five turns, with opening and closing",
+)
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
     "Read all queues, one message in a hundred wanted",
@@ -252,6 +258,7 @@ TABLES = (
     CONSUME,
     CONSUME_IN_TURNS,
     GROUPS,
+    LEDGER,
     FILTER,
     FILTERED_READ,
     IDLE,
