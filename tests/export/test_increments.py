@@ -9,6 +9,7 @@ import shutil
 import pyarrow.dataset as ds
 import pytest
 from commands import cli_runner
+from dledgerlog import DLedgerLog
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
@@ -54,6 +55,21 @@ def test_each_increment_holds_what_is_new(tmp_path):
         "export=0000000002",
     ]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["out", "store"]
+
+
+def test_increments_of_dledger_hold_what_is_committed(tmp_path):
+    fill(tmp_path / "store", 60)
+    ledger, out = DLedgerLog(tmp_path / "node"), tmp_path / "out"
+    for message in messages_of(tmp_path / "store"):
+        ledger.append(message.record)
+
+    counts = []
+    for committed in (40, 40, 59):
+        ledger.write(committed, leader="n1")
+        counts.append(go_on(ledger.root, out).message_count)
+
+    assert counts == [41, 0, 19]
+    assert offsets_in(out) == ledger.offsets
 
 
 def test_beside_a_writer_each_message_is_exported_once(tmp_path):

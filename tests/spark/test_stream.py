@@ -10,6 +10,7 @@ import pickle
 import shutil
 
 import pytest
+from dledgerlog import DLedgerLog
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
@@ -291,13 +292,33 @@ def test_a_directory_without_a_log_is_an_error(tmp_path):
         stream_of(tmp_path).initial()
 
 
-def test_a_log_of_dledger_is_refused(tmp_path):
-    data = tmp_path / "dledger-n0" / "data"
-    data.mkdir(parents=True)
-    (data / f"{0:020d}").write_bytes(b"\0\0\0\1" + b"\0" * 4092)
+def test_entries_of_dledger_are_streamed_once_they_are_committed(store, tmp_path):
+    ledger = DLedgerLog(tmp_path / "node", term=0)
+    for message in messages_of(store):
+        ledger.append(message.record)
+    stream = stream_of(ledger.write(-1).root)
+    start, found = stream.initial(), []
+    for committed in (-1, 30, 30, 119):
+        ledger.write(committed)
+        end = stream.latest(start)
+        found.append(read(stream, start, end))
+        start = end
+    assert found == [[], ledger.offsets[:31], [], ledger.offsets[31:]]
 
-    with pytest.raises(SparkReputError, match="DLedger"):
-        stream_of(tmp_path).initial()
+    with reput.open(ledger.root, "w", plugins=["consumequeue"]) as written:
+        for number in range(3):  # the index of DLedger has no units of these
+            written.put(reput.Message("orders", b"%d" % number))
+        early = stream.latest(start)
+    end = stream.latest(start)
+    with reput.open(ledger.root, "r", plugins=[]) as reader:
+        added = [int(row) for batch in reader.scan() for row in batch.physical_offset][120:]
+
+    assert early == start
+    assert read(stream, start, end) == added
+    assert len(added) == 3
+    assert batches_of(stream, max_records=50) == [
+        ledger.offsets[:50], ledger.offsets[50:100], [*ledger.offsets[100:], *added]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

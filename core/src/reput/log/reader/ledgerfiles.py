@@ -191,8 +191,7 @@ class LedgerFiles(MappedFileQueue):
 
         The note may name entries that a power cut lost; others get their indexes.
         """
-        index = self._note("checkpoint").get("committedIndex", "")
-        if index.isdecimal() and int(index) > number:
+        if (self.committed_index or 0) > number:
             self.note_committed(number)
 
     @property
@@ -202,15 +201,23 @@ class LedgerFiles(MappedFileQueue):
         return leader not in ("", "null", self._name.removeprefix(_FOLDER))
 
     @property
+    def committed_index(self) -> int | None:
+        """Index of the last entry that DLedger notes as committed, or -1; None if not known."""
+        index = self._note("checkpoint").get("committedIndex", "")
+        if not index.lstrip("-").isdecimal() or not -1 <= int(index) < 1 << 58:
+            return None
+        return int(index)
+
+    @property
     def committed_end(self) -> int | None:
         """Offset after the last entry that DLedger notes as committed; None if that is not known.
 
         The note is of a moment ago while DLedger runs, or after it was killed.
         """
-        index = self._note("checkpoint").get("committedIndex", "")
-        if not index.lstrip("-").isdecimal() or not -1 <= int(index) < 1 << 58:
+        index = self.committed_index
+        if index is None:
             return None
-        return self.entries_from if int(index) < 0 else self._end_of(int(index))
+        return self.entries_from if index < 0 else self._end_of(index)
 
     @property
     def visible_end(self) -> int | None:  # type: ignore[override]

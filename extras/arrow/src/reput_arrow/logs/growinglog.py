@@ -1,7 +1,8 @@
 """How far a log goes that grows, for readers that come back: each message once, and none half.
 
 An end is always after a valid record: of the right size, with the magic, its own offset, whole in
-its file to the last byte (`reput.log.Tail`), with a body that matches its checksum.
+its file to the last byte (`reput.log.Tail`), with a body that matches its checksum. In a log of
+DLedger it is after an entry that is committed, as others may be taken back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import ReputError
+from reput.log import LedgerFiles
+from reput_tools.offline import committed_end
 
 if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
@@ -47,7 +50,11 @@ def end_behind(log: OpenLog, position: int) -> int:
     _refuse_cut(log, position)
     # Bytes older than the record before them were left there when the log was cut.
     before = log.timestamp_before(start) if log.size_at(start) else 0
-    log.find_end_behind(start, before)
+    files = log.files
+    if not isinstance(files, LedgerFiles) or files.committed_end is None:
+        log.find_end_behind(start, before)
+    if isinstance(files, LedgerFiles):
+        log.set_end(committed_end(log, files, position))
     return log.max_physical_offset
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reput_tools.offline.closedstore.inspection import inspect_store as inspect_store
     from reput_tools.offline.closedstore.lockedstore import ClosedStore as ClosedStore
     from reput_tools.offline.closedstore.lockedstore import lock_store as lock_store
+    from reput_tools.offline.committedlog import committed_end as committed_end
     from reput_tools.offline.contract.alignment import Unaligned as Unaligned
     from reput_tools.offline.contract.alignment import align as align
     from reput_tools.offline.contract.comparison import Compared as Compared
@@ -87,6 +88,7 @@ _EXPORTS = {
     "Work": "taskengine.engine",
     "Unaligned": "contract.alignment",
     "align": "contract.alignment",
+    "committed_end": "committedlog",
     "compare": "rebuilder.filecompare",
     "find_damages": "damagelist",
     "lock_store": "closedstore.lockedstore",

@@ -24,7 +24,6 @@ from reput_arrow.codederrors import CodedError
 from reput_arrow.logs.discovery import find_logs
 from reput_arrow.logs.growinglog import LogCutError, end_behind
 from reput_arrow.logs.logopening import open_log
-from reput_arrow.logs.logplace import LEDGER
 from reput_arrow.reader.readtasks import Task
 from reput_arrow.reader.timefiles import last_file_before
 from reput_tools.offline import Split, plan_splits
@@ -164,17 +163,11 @@ def plan_increment(
         The tasks, and how far they go in each log.
 
     Raises:
-        CodedError: a log has lost what comes next, or is one of DLedger.
+        CodedError: a log has lost what comes next.
     """
     ranges: list[tuple[LogPlace, int, int]] = []
     reached = dict(state.logs)
     for place in find_logs(selection.paths):
-        if place.kind == LEDGER:
-            raise CodedError(
-                "OPTION",
-                f"{place.directory}: a log of DLedger cannot be exported in increments, as "
-                "entries at its end may be taken back",
-            )
         key = os.path.realpath(place.directory) if "://" not in place.directory else place.directory
         with open_log(place, 0) as log:
             begin, end = _range(log, place, selection, state.logs.get(key), allow_loss=allow_loss)

@@ -15,7 +15,6 @@ from reput.files import file_name, is_file_name
 from reput_arrow.logs import growinglog
 from reput_arrow.logs.arrowdisk import below, disk_of
 from reput_arrow.logs.growinglog import LogCutError
-from reput_arrow.logs.logplace import LEDGER, LogPlace
 from reput_arrow.logs.openlog import OpenLog
 from reput_spark.errors import SparkReputError
 from reput_spark.reader.stream.options import EARLIEST, LATEST, StreamOptions
@@ -23,6 +22,8 @@ from reput_spark.reader.tasks import find_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from reput_arrow.logs.logplace import LogPlace
 
 __all__ = [
     "beginning_of",
@@ -64,7 +65,7 @@ def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
     A new store without messages has none, and that is not an error.
 
     Raises:
-        SparkReputError: nothing there, no log, or one of DLedger.
+        SparkReputError: nothing there, or no log.
     """
     found: dict[str, LogPlace] = {}
     for path in paths:
@@ -75,12 +76,6 @@ def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
                 raise
             continue
         for place in places:
-            if place.kind == LEDGER:
-                raise SparkReputError(
-                    "OPTION",
-                    f"{place.directory}: a log of DLedger cannot be streamed; read what is there "
-                    "again and again, each time with min_offset",
-                )
             found[key_of(place)] = place
     return dict(sorted(found.items()))
 
