@@ -7,6 +7,7 @@ import json
 
 import pytest
 from brokerdirectories import unpacked
+from dledgerlog import DLedgerLog
 from followers import WAIT, caught_up, ended
 from masterlogs import CONFIG, bytes_of, message
 
@@ -20,7 +21,9 @@ from reput_server.follow import (
     following,
     open_replica,
 )
+from reput_testing.crashes.expectedstate import messages_of
 from reput_tools.brokerfiles import decode
+from reput_tools.doctor import Severity, verify
 
 pytestmark = pytest.mark.shows("follower")
 
@@ -171,13 +174,50 @@ def test_a_directory_without_a_log_is_refused(tmp_path, master, make):
     assert not (tmp_path / "own").exists()
 
 
-def test_a_directory_whose_later_log_is_of_dledger_is_refused(tmp_path):
-    root = unpacked("dledger/5.3.3-mixed", tmp_path)
+@pytest.mark.parametrize("case", ["4.9.7", "5.3.3", "5.3.3-mixed"])
+def test_a_log_of_dledger_becomes_a_plain_one_that_grows(tmp_path, case, quick):
+    root = unpacked(f"dledger/{case}", tmp_path)
+    with reput.open(root, "r", plugins=()) as reader:
+        expected = [view.body for view in messages_of(reader)]
 
-    with pytest.raises(FollowEndedError, match="keeps its log by DLedger"):
-        open_replica(tmp_path / "own", DirectorySource(str(root)), FollowConfig())
+    with followed(tmp_path / "own", root, quick(), plugins=["consumequeue", "index"]) as (own, it):
+        caught_up(it)
+        assert [view.body for view in messages_of(own)] == expected
+    with reput.open(root, "w", plugins=["consumequeue", "transaction"]) as store:
+        half = store.plugin("transaction").prepare(reput.Message("orders", b"committed"))
+        store.plugin("transaction").commit(half)
+        store.put_many([reput.Message("orders", b"x" * 700, i % 4) for i in range(900)])
+    with followed(tmp_path / "own", root, quick(), plugins=["consumequeue", "index"]) as (own, it):
+        caught_up(it)
+        views = list(messages_of(own))
+        half, committed = [each for each in views if each.body == b"committed"]
 
-    assert not (tmp_path / "own").exists()
+    assert [view.body for view in views[: len(expected)]] == expected
+    assert [view.body for view in views[-900:]] == [b"x" * 700] * 900
+    assert committed.prepared_transaction_offset in (half.physical_offset, 0)
+    assert not (tmp_path / "own" / "dledger-n0").exists()
+    found = [each for each in verify(tmp_path / "own").findings if each.severity > Severity.NOTICE]
+    assert found == []
+
+
+def test_only_committed_entries_are_followed_and_damage_is_named(tmp_path, master, quick):
+    with writing(tmp_path / "plain", 300) as store:
+        records = [batch.record(row) for batch in store.scan() for row in range(len(batch))]
+    ledger = DLedgerLog(master)
+    for record in records:
+        ledger.append(record)
+    ledger.write(committed=99, leader="n1")
+
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        assert len(list(messages_of(own))) == 100
+        ledger.write(committed=199, leader="n1")
+        caught_up(it)
+        assert len(list(messages_of(own))) == 200
+        ledger.write(leader="n1")
+        ledger.spoil(ledger.entries[250], b"\xff" * 48)
+        assert it.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
+        assert "magic" in it.status().text or "entry" in it.status().text
 
 
 def test_a_store_does_not_follow_itself(master):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from reput_tools.offline.logsplits import Split as Split
     from reput_tools.offline.logsplits import plan_splits as plan_splits
     from reput_tools.offline.logsplits import read_split as read_split
+    from reput_tools.offline.movedrecords import moved_records as moved_records
     from reput_tools.offline.offlinehooks import offline_hooks as offline_hooks
     from reput_tools.offline.rebuilder.filecompare import compare as compare
     from reput_tools.offline.rebuilder.localrebuild import rebuild as rebuild
@@ -93,6 +94,7 @@ _EXPORTS = {
     "find_damages": "damagelist",
     "lock_store": "closedstore.lockedstore",
     "inspect_store": "closedstore.inspection",
+    "moved_records": "movedrecords",
     "offline_hooks": "offlinehooks",
     "plan_splits": "logsplits",
     "read_consumer_offsets": "closedstore.committedoffsets",

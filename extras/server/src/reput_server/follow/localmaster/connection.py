@@ -12,6 +12,7 @@ from reput_server.follow.errors import BrokerError
 
 if TYPE_CHECKING:
     from reput.log import LogView
+    from reput_server.follow.localmaster.ledgerview import LedgerView
 
 __all__ = ["DirectoryConnection"]
 
@@ -26,7 +27,7 @@ class DirectoryConnection:
     Used by one thread; only `abort` may be called by others.
     """
 
-    def __init__(self, name: str, log: LogView, look_interval: float) -> None:
+    def __init__(self, name: str, log: LogView | LedgerView, look_interval: float) -> None:
         """Read nothing yet.
 
         Args:

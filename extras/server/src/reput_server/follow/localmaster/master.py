@@ -1,7 +1,8 @@
 """`DirectoryMaster`: a broker's directory, with the methods of a broker.
 
 The log is read as by every tailing reader (`reput.open` with ``mode="r"``), so
-a record that the broker is still writing is not taken for a whole one.
+a record that the broker is still writing is not taken for a whole one. That of
+DLedger is read as the plain log of a replica (`LedgerView`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Final
 import reput
 from reput.errors import ReputError, StoreNotFoundError
 from reput.files import Disk, is_file_name
-from reput.log import ledger_in
+from reput.log import LedgerFiles, LogReader, ledger_in
 from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange
 from reput_server.follow.errors import BrokerError
 from reput_server.follow.localmaster.connection import DirectoryConnection
+from reput_server.follow.localmaster.ledgerview import LedgerView
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput.log import LogView
     from reput_server.follow.config import FollowConfig
 
 __all__ = ["DirectoryMaster"]
@@ -37,6 +40,7 @@ class DirectoryMaster:
         """The directory."""
         self._lock = threading.Lock()
         self._store: Store | None = None
+        self._log: LogView | LedgerView | None = None
 
     def facts(self) -> BrokerFacts:
         """Open the directory again, and return what it says of its broker.
@@ -45,9 +49,9 @@ class DirectoryMaster:
             BrokerError: it has no commit log, or it cannot be read.
         """
         self._replace(None)
-        bases = self._bases()
+        first = self._first_file()
         try:
-            size = os.stat(os.path.join(self.name, _LOG, bases[0])).st_size
+            size = os.stat(first).st_size
             store = reput.open(self.name, mode="r", plugins=[])
         except StoreNotFoundError as error:
             raise self._without_log() from error
@@ -64,7 +68,7 @@ class DirectoryMaster:
             ha_port=0,
             in_sync_replicas=1,
             is_controlled=False,
-            is_dledger=ledger_in(self.name, Disk()) is not None,
+            is_dledger=False,
         )
 
     def log_range(self) -> LogRange:
@@ -73,9 +77,9 @@ class DirectoryMaster:
         Raises:
             BrokerError: it cannot be read.
         """
-        low = int(self._bases()[0])
+        low = int(os.path.basename(self._first_file()))
         try:
-            return LogRange(low, max(self._opened().log.max_physical_offset, low))
+            return LogRange(low, max(self._opened().max_physical_offset, low))
         except (ReputError, OSError) as error:
             raise BrokerError(self.name, str(error)) from error
 
@@ -103,40 +107,51 @@ class DirectoryMaster:
         Raises:
             BrokerError: `facts` was not called before.
         """
-        return DirectoryConnection(self.name, self._opened().log, config.look_interval)
+        return DirectoryConnection(self.name, self._opened(), config.look_interval)
 
     def close(self) -> None:
         """Close the directory's files."""
         self._replace(None)
 
     def _replace(self, store: Store | None) -> None:
+        log = None if store is None else _plain(store.log)
         with self._lock:
-            before, self._store = self._store, store
+            before, self._store, self._log = self._store, store, log
         if before is not None:
             before.close()
 
-    def _opened(self) -> Store:
+    def _opened(self) -> LogView | LedgerView:
         with self._lock:
-            if self._store is None:
+            if self._log is None:
                 raise BrokerError(self.name, "it is not open")
-            return self._store
+            return self._log
 
-    def _bases(self) -> list[str]:
-        """Return the names of the log's files, in order; never none."""
-        try:
-            with os.scandir(os.path.join(self.name, _LOG)) as found:
-                names = sorted(each.name for each in found if is_file_name(each.name))
-        except FileNotFoundError:
-            names = []
-        except OSError as error:
-            raise BrokerError(self.name, error.strerror or str(error)) from error
-        if not names:
-            raise self._without_log()
-        return names
+    def _first_file(self) -> str:
+        """Return the path of the log's first file."""
+        ledger = ledger_in(self.name, Disk())
+        folders = [_LOG] if ledger is None else [_LOG, os.path.join(ledger, "data")]
+        for folder in folders:
+            directory = os.path.join(self.name, folder)
+            try:
+                with os.scandir(directory) as found:
+                    names = [each.name for each in found if is_file_name(each.name)]
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise BrokerError(self.name, error.strerror or str(error)) from error
+            if names:
+                return os.path.join(directory, min(names))
+        raise self._without_log()
 
     def _without_log(self) -> BrokerError:
         return BrokerError(
             self.name,
-            f"its {_LOG} has no file; name the storePathRootDir of a broker that has a message and "
-            "does not keep its log by DLedger",
+            f"its {_LOG} has no file; name the storePathRootDir of a broker that has a message",
         )
+
+
+def _plain(log: LogView) -> LogView | LedgerView:
+    """Return what reads a log as the plain log of a replica."""
+    if isinstance(log, LogReader) and isinstance(log.files, LedgerFiles):
+        return LedgerView(log, log.files)
+    return log

@@ -1,10 +1,6 @@
 """`LogCopy`: writes the records of a log to a plain one, and adapts what states their places.
 
-A record states its own physical offset. That of a committed transaction states that of its half
-message, too, and some have a checksum of all of their bytes. Nothing else in a record is a physical
-offset: markers of ended transactions and waiting messages state queue offsets, which stay.
-
-Source: RocketMQ ``CommitLog#doAppend``; ``EndTransactionProcessor``.
+See `reput_tools.offline.moved_records`.
 """
 
 from __future__ import annotations
@@ -16,18 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from reput.files import Disk, file_name
-from reput.record import crc32
-from reput.record.layout import (
-    BLANK_MAGIC,
-    BLANK_MIN_SIZE,
-    BORN_HOST_V6,
-    CRC_PROPERTY_NAME,
-    CRC_PROPERTY_SIZE,
-    HOST_EXTRA_V6,
-    SIZE_AND_MAGIC,
-    STORE_HOST_V6,
-)
-from reput_tools.doctor.repair.fieldrepair import FIELD_POSITIONS
+from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
+from reput_tools.offline import moved_records
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,10 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["HALF_TOPIC", "LogCopy"]
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-_OWN_OFFSET: Final = FIELD_POSITIONS["physical_offset"][0]
-_HALF_OFFSET: Final = FIELD_POSITIONS["prepared_transaction_offset"][0]
-_NAME: Final = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
-_WORD: Final = np.arange(8)
 
 
 class LogCopy:
@@ -82,13 +64,9 @@ class LogCopy:
         if not len(batch):
             return np.empty(0, np.int64)
         moved = self._places(batch.size)
-        position = np.cumsum(batch.size) - batch.size
-        data = _gathered(batch, position)
-        changed = moved != batch.physical_offset
-        data[(position + _OWN_OFFSET)[:, None] + _WORD] = _big_endian(moved)
         self._note_halves(batch, moved)
-        changed |= self._state_halves(batch, data, position)
-        _sign(batch, data, position, changed)
+        data = moved_records(batch, moved, self._half_of)
+        position = np.cumsum(batch.size) - batch.size
         self._write(data, position, moved)
         self.last_record_offset = int(moved[-1])
         self.last_store_timestamp = int(batch.store_timestamp[-1])
@@ -121,31 +99,20 @@ class LogCopy:
             if rows.any():
                 self._halves.append((batch.physical_offset[rows], moved[rows]))
 
-    def _state_halves(
-        self, batch: DispatchBatch, data: npt.NDArray[np.uint8], position: Offsets
-    ) -> npt.NDArray[np.bool_]:
-        """Replace the stated offsets of half messages; return which rows were changed."""
-        stated = batch.column("prepared_transaction_offset")
-        changed = np.zeros(len(batch), np.bool_)
-        # What lies before the log is trimmed: such an offset leads nowhere, as before.
-        rows = np.flatnonzero(stated >= max(self.start_offset, 1))
-        if not len(rows):
-            return changed
+    def _half_of(self, stated: Offsets) -> Offsets:
+        """Return the new offsets of half messages; 0, the value of other messages, of a lost one.
+
+        What lies before the log is trimmed: such an offset leads nowhere, as before.
+        """
         old = np.concatenate([each for each, _ in self._halves] or [np.empty(0, np.int64)])
         new = np.concatenate([each for _, each in self._halves] or [np.empty(0, np.int64)])
         self._halves = [(old, new)]
-        found = np.searchsorted(old, stated[rows])
+        found = np.searchsorted(old, stated)
         is_known = found < len(old)
-        is_known[is_known] = old[found[is_known]] == stated[rows][is_known]
-        value = np.zeros(len(rows), np.int64)  # of a lost one; 0 is the value of other messages
+        is_known[is_known] = old[found[is_known]] == stated[is_known]
+        value = np.where(stated < self.start_offset, stated, 0)
         value[is_known] = new[found[is_known]]
-        flags = batch.sys_flag[rows]
-        at = position[rows] + _HALF_OFFSET
-        at += HOST_EXTRA_V6 * ((flags & BORN_HOST_V6 != 0).astype(np.int64))
-        at += HOST_EXTRA_V6 * ((flags & STORE_HOST_V6 != 0).astype(np.int64))
-        data[at[:, None] + _WORD] = _big_endian(value)
-        changed[rows] = value != stated[rows]
-        return changed
+        return value
 
     # ------------------------------------------------------------------ files
 
@@ -178,34 +145,3 @@ class LogCopy:
             finally:
                 self._disk.close(self._descriptor)
                 self._descriptor = -1
-
-
-def _gathered(batch: DispatchBatch, position: Offsets) -> npt.NDArray[np.uint8]:
-    """Return a copy of the records of a batch, one behind the other."""
-    first, total = batch.start, int(batch.size.sum())
-    if int(first[-1] + batch.size[-1] - first[0]) == total:
-        return batch.window[int(first[0]) : int(first[0]) + total].copy()
-    return batch.window[np.arange(total) + np.repeat(first - position, batch.size)]
-
-
-def _big_endian(values: Offsets) -> npt.NDArray[np.uint8]:
-    return values.astype(">i8").view(np.uint8).reshape(-1, 8)
-
-
-def _sign(
-    batch: DispatchBatch,
-    data: npt.NDArray[np.uint8],
-    position: Offsets,
-    changed: npt.NDArray[np.bool_],
-) -> None:
-    """Compute the checksums of changed records that have one of all of their bytes."""
-    rows = np.flatnonzero(changed & (batch.properties_text.sizes >= CRC_PROPERTY_SIZE))
-    end = position[rows] + batch.size[rows]
-    tails = data[(end - CRC_PROPERTY_SIZE)[:, None] + np.arange(len(_NAME))]
-    for row in rows[(tails == _NAME).all(axis=1)].tolist():
-        first = int(position[row])
-        stop = first + int(batch.size[row]) - CRC_PROPERTY_SIZE
-        value = crc32(data[first:stop].tobytes()) & 0x7FFFFFFF
-        digits = f"{value:010d}"[::-1].encode()
-        at = stop + len(CRC_PROPERTY_NAME)
-        data[at : at + len(digits)] = np.frombuffer(digits, np.uint8)
