@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from brokerdirectories import HARMLESS, MARKED, RECORDED, filled, snapshot, unpacked
 from commands import Outcome, commands
 from verifiedstores import checked
 
+from reput import Message
+from reput import open as opened
 from reput.errors import UnsupportedFilesError
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.repairrun import repair, repair_in_place
@@ -63,18 +66,63 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
     assert not (tmp_path / "repaired").exists()
 
 
-def test_a_log_of_dledger_is_not_repaired_or_rebuilt(tmp_path):
+def test_a_log_of_dledger_is_not_repaired_in_place(tmp_path):
     root = unpacked("dledger/5.3.3-mixed", tmp_path)
     (notice,) = [each for each in checked(root).findings if each.kind == "store.dledger"]
     assert notice.advice.endswith("reput appends to it if its group has one node")
     before = snapshot(root)
 
-    for repaired in (repair, repair_in_place):
-        with pytest.raises(UnsupportedFilesError):
-            repaired(root, tmp_path / "repaired")
+    with pytest.raises(UnsupportedFilesError):
+        repair_in_place(root, tmp_path / "backup")
+
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("case", ["4.9.7", "5.3.3-mixed", "5.5.0-killed"])
+def test_queues_and_index_beside_a_log_of_dledger_are_rebuilt(case, tmp_path):
+    root = unpacked(f"dledger/{case}", tmp_path)
+    before = snapshot(root)
+    derived = [root / "consumequeue", root / "index"]
+    for each in derived:
+        shutil.rmtree(each)
+
+    assert reput("rebuild", str(root), "consumequeue", "index").code == 0
+
+    after = snapshot(root)
+    log = {path for path in before if "dledger" in str(path) or "commitlog" in str(path)}
+    assert {path: after[path] for path in log} == {path: before[path] for path in log}
+    assert reput("rebuild", str(root), "consumequeue", "index", "--check").code == 0
+    with opened(root, "w", plugins=["consumequeue", "index"]) as store:
+        store.put(Message("orders", b"more"))
+    assert checked(root).exit_code == 0
+
+
+def test_a_group_that_is_not_known_to_have_one_node_is_not_rebuilt(tmp_path):
+    root = unpacked("dledger/5.3.3", tmp_path)
+    (root / "dledger-n0" / "currterm").write_text("voteLeader=n1\ncurrTerm=0\n")
+    before = snapshot(root)
+
     assert reput("rebuild", str(root), "consumequeue").code == 6
 
     assert snapshot(root) == before
+
+
+def test_a_damaged_log_of_dledger_is_repaired_as_a_plain_store(tmp_path):
+    root = unpacked("dledger/5.3.3", tmp_path)
+    with opened(root, "r", plugins=[]) as store:
+        places = [int(row) for batch in store.scan() for row in batch.physical_offset]
+    data = root / "dledger-n0" / "data" / f"{0:020d}"
+    spoilt = bytearray(data.read_bytes())
+    spoilt[places[100] + 28 : places[100] + 36] = b"\xff" * 8  # its physical offset
+    data.write_bytes(spoilt)
+
+    outcome = reput("repair", str(root), str(tmp_path / "new"), "--json")
+
+    done = json.loads(outcome.out)
+    assert outcome.code == 8
+    assert done["message_count"] == len(places) - 1
+    assert [str(places[100] - 48) in each for each in done["lost"]] == [True]
+    assert checked(tmp_path / "new").exit_code == 7  # the gap is a warning
 
 
 def test_info_does_not_advise_to_open_for_writing(tmp_path):

@@ -16,7 +16,6 @@ from reput_server.follow import (
     BrokerError,
     DirectorySource,
     FollowConfig,
-    FollowEndedError,
     State,
     following,
     open_replica,

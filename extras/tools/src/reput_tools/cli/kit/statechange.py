@@ -87,7 +87,7 @@ class _Change:
     found: Traces
 
     def directly(self) -> Answer:
-        with lock_store(self.root, follow_links=follows_links()) as closed:
+        with lock_store(self.root, derived=True, follow_links=follows_links()) as closed:
             change = closed.suspend if self.request == SUSPEND else closed.resume
             record = change(self.plugin)
         return self._answer(record, is_written=False, pid=None)

@@ -119,7 +119,7 @@ class _Work:
 
     def directly(self, *, from_start: bool) -> CaughtUp:
         if from_start:
-            with lock_store(self.root, follow_links=follows_links()) as closed:
+            with lock_store(self.root, derived=True, follow_links=follows_links()) as closed:
                 closed.forget_progress(self.plugin)
         names = used_plugins(self.root)
         is_added = names is None or self.plugin not in names

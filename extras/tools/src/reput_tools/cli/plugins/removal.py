@@ -76,7 +76,7 @@ def remove(found: Removed) -> None:
     Raises:
         StoreLockedError: a process has the store open.
     """
-    with lock_store(found.root, follow_links=follows_links()) as closed:
+    with lock_store(found.root, derived=True, follow_links=follows_links()) as closed:
         closed.forget_plugin(found.plugin)
 
 

@@ -19,7 +19,7 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from reput_tools.doctor.convert.convertrun import Converted
 
-__all__ = ["convert"]
+__all__ = ["CONVERTED", "convert", "run_convert"]
 
 _EXAMPLES = """\b
 Examples:
@@ -27,7 +27,7 @@ Examples:
   reput convert STORE NEW --without-settings
   grep ^7F00000100002A9F0000000040000000 NEW/reput/moved-ids.tsv
 """
-_DONE = {
+CONVERTED = {
     "path": "the directory that was read",
     "target": "directory of the new store",
     "found[]": "kinds of converted files: `dledger`, `rocksdb-queues`, `rocksdb-tables`",
@@ -43,6 +43,7 @@ _DONE = {
     "rebuilt[].message_count": "messages",
     "rebuilt[].seconds": "how long it took",
 }
+"""Names in the JSON document, and what they mean."""
 
 
 @click.command(short_help="Build a plain store from one with DLedger or RocksDB.", epilog=_EXAMPLES)
@@ -54,7 +55,7 @@ _DONE = {
     help="Leave out topics, groups and offsets that are in RocksDB.",
 )
 @jobs_option("chosen by the size of the log")
-@json_option("one document at the end", _DONE)
+@json_option("one document at the end", CONVERTED)
 @with_debug
 def convert(
     path: str, new_directory: str, without_settings: bool, jobs: int | None, as_json: bool
@@ -72,6 +73,18 @@ def convert(
     Exit code 0: done; 7: done, but a file was left out, or it is not sure that the last messages
     are committed; 8: done, but the log is damaged, and messages there are lost.
     """
+    run_convert(path, new_directory, without_settings=without_settings, jobs=jobs, as_json=as_json)
+
+
+def run_convert(
+    path: str,
+    new_directory: str,
+    *,
+    without_settings: bool = False,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Convert a directory, print what was done, and end the command with its code."""
     from reput_tools.doctor.command.stepprogress import Steps
     from reput_tools.doctor.command.verify import quiet
     from reput_tools.doctor.convert.convertrun import convert as run

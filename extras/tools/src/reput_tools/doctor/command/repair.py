@@ -17,6 +17,7 @@ from reput_tools.cli.kit import (
     read_size,
     with_debug,
 )
+from reput_tools.doctor.command.convert import CONVERTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +104,7 @@ _FORMS = {
         " `path`, `position`, `reason`; empty if the repair rebuilds all of them",
         "doubts[]": _DOUBTS,
     },
+    "If DLedger keeps the log": CONVERTED,
     "With `--undo`": {
         "path": "the store's directory",
         "size": "bytes that were restored",
@@ -166,6 +168,9 @@ def repair(
     that are missing, short, duplicated, renamed or from another store. It does not change PATH,
     except with --in-place.
 
+    If DLedger keeps the log, NEW_DIRECTORY becomes a plain store, as by `reput convert`: entries have
+    consecutive numbers, so that damage cannot be filled.
+
     No process may have the store open for writing. An interrupted repair leaves a directory that
     cannot be opened as a store. Run the same command again, or, after --in-place, use --undo.
 
@@ -177,6 +182,11 @@ def repair(
     from reput_tools.doctor.command.verify import quiet
 
     _check_usage(new_directory, dry_run=dry_run, in_place=in_place, undoes=undoes, backup=backup)
+    if new_directory and not dry_run and _has_ledger(path):
+        from reput_tools.doctor.command.convert import run_convert
+
+        run_convert(path, new_directory, jobs=jobs, as_json=as_json)
+        return
     with quiet():
         if undoes:
             _undo(path, backup, as_json=as_json)
@@ -188,6 +198,20 @@ def repair(
             return
         done = _run(path, new_directory, in_place, backup, file_size or 0, jobs)
     _show_done(done, limit=limit, as_json=as_json)
+
+
+def _has_ledger(path: str) -> bool:
+    """Whether DLedger keeps the log at ``path``, so that a repair is a conversion."""
+    from reput.log import ledger_in
+    from reput_tools.offline import inspect_store
+
+    found = inspect_store(path, follow_links=follows_links())
+    try:
+        return ledger_in(found.root, found.disk) is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return False  # which the repair names
+    finally:
+        found.disk.release()
 
 
 def _check_usage(

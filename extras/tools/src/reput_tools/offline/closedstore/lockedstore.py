@@ -15,6 +15,7 @@ import attrs
 
 import reput
 from reput.errors import (
+    CorruptFileError,
     PluginNotFoundError,
     ServiceNotAvailableError,
     StoreLockedError,
@@ -25,6 +26,7 @@ from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, system_c
 from reput.log import (
     LOG_SECTION,
     CheckedNote,
+    LedgerFiles,
     LogEnd,
     LogReader,
     LogStateFile,
@@ -42,6 +44,10 @@ __all__ = ["ClosedStore", "lock_store"]
 
 _WINDOW_SIZE: Final = 1 << 20
 _FILES_OPEN: Final = 4
+_ELSEWHERE: Final = (
+    "DLedger's index has later entries, in files that are not in this directory "
+    "(storePathDLedgerCommitLog?)"
+)
 
 
 @contextlib.contextmanager
@@ -49,6 +55,7 @@ def lock_store(
     path: str | os.PathLike[str],
     *,
     writes: bool = True,
+    derived: bool = False,
     disk: Disk | None = None,
     follow_links: bool = False,
 ) -> Iterator[ClosedStore]:
@@ -58,6 +65,8 @@ def lock_store(
         path: the store's directory.
         writes: False to change nothing in the store, not even the file ``lock``. If the store has
             no such file, a writer is not kept out, but noticed at the end of the block.
+        derived: whether only files and states of plugins are written, and so also beside a log of
+            DLedger to which reput may append.
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
 
@@ -77,7 +86,7 @@ def lock_store(
         if not closed.has_log:
             raise StoreNotFoundError(root, expected_at(root))
         if writes:
-            refuse_broker_files(root, disk, disk.list_names(root))
+            refuse_broker_files(root, disk, disk.list_names(root), appends=derived)
         lock = closed._lock()
         # A writer leaves its lock file. If it does not exist, an inspection must not make it.
         is_locked = writes or disk.exists(lock.path)
@@ -186,8 +195,12 @@ class ClosedStore(Traces):
             built: directory with the new directories, flushed, on the store's file system.
             names: names of the directories, below the store's directory and below ``built``.
             aside: where the old directories go, made if necessary; on the same file system.
+
+        Raises:
+            CorruptFileError: DLedger keeps later files of the log at another place.
         """
         log, last, disk = self.log, self.last_record_offset, self.disk
+        self._check_entries()
         self._forgotten(plugin)
         disk.make_directory(aside)
         for name in names:
@@ -273,6 +286,18 @@ class ClosedStore(Traces):
             raise ValueError(
                 "the store is held to be read only; see reput_tools.offline.hold(writes=)"
             )
+
+    def _check_entries(self) -> None:
+        """Check that a log of DLedger has no later files at another place, as a writer does.
+
+        Raises:
+            CorruptFileError: it has.
+        """
+        log, last = self.log, self.last_record_offset
+        if isinstance(log.files, LedgerFiles) and not self.reput_wrote_last:
+            entry = log.files.entry_of(last)
+            if entry is not None and log.files.has_later(entry.number):
+                raise CorruptFileError(*log.path_of(last), _ELSEWHERE)
 
     def _read(self) -> reput.Store:
         if self._reader is None:

@@ -129,7 +129,9 @@ def run_rebuild(
     if not check and (limit != 1 or explains or damaged or end_offset is not None):
         raise ValueError("these options apply to a comparison only: use them with check=True")
     look = _Look(limit, explains, tuple(damaged), end_offset) if check else None
-    with lock_store(path, writes=not check, disk=disk, follow_links=follow_links) as closed:
+    with lock_store(
+        path, writes=not check, derived=True, disk=disk, follow_links=follow_links
+    ) as closed:
         return _Rebuild(closed, engine, split_size, progress, look, config or {}).run(plugins)
 
 
