@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 import pytest
 import wirescript
 from brokerdirectories import snapshot, unpacked
+from dledgerlog import entries_in
 from jsonkeys import forms_of, keys_of
+from verifiedstores import checked
 from wirepeer import WirePeer, message
 
 import reput
@@ -306,6 +308,29 @@ def test_a_directory_that_is_not_written_is_served_for_reading(
     assert (pulled.code, body in pulled.body) == (0, True)
     assert offset.fields == {"offset": queue_offset}
     assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("case", ["4.9.7", "5.3.3-mixed", "5.5.0-killed"])
+def test_a_one_node_group_of_dledger_is_served_for_writing(case, tmp_path):
+    root = unpacked(f"dledger/{case}", tmp_path)
+    before = entries_in(root)
+
+    with serving(root, *ANYWHERE) as process:
+        with WirePeer(address_of(process.facts["broker"])) as peer:
+            sent = [
+                peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"%d" % number)
+                for number in range(20)
+            ]
+            first = sent[0].fields
+            asked = wirescript.pull(int(first["queueOffset"]), queue_id=int(first["queueId"]))
+            pulled = peer.ask(RequestCode.PULL_MESSAGE, asked)
+
+    assert {each.code for each in sent} == {0}
+    assert (pulled.code, b"0" in pulled.body) == (0, True)
+    after = entries_in(root)
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 20
+    assert checked(root).exit_code == 0
 
 
 def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path):

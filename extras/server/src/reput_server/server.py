@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.files import Disk
+from reput.log import ledger_in
 from reput.record import pack_host
 from reput_client.remoting import Address
 from reput_server.broker.broker import Broker
@@ -162,6 +164,11 @@ class Server:
                 "know which bytes are on disk"
             )
             raise ServerError(f"{text}; leave replicas out, or open it for writing")
+        if ledger_in(store.root, Disk()) is not None:
+            text = "a log of DLedger has heads of entries, which the log of a replica does not have"
+            raise ServerError(
+                f"{store.root}: {text}; leave replicas out: `reput follow --directory` makes one"
+            )
         config = self.config
         replicas = ReplicaService(store, loop, config.limits, encryption, config.sync_replicas)
         await replicas.start(ports.replicas)

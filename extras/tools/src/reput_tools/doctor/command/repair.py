@@ -168,8 +168,8 @@ def repair(
     that are missing, short, duplicated, renamed or from another store. It does not change PATH,
     except with --in-place.
 
-    If DLedger keeps the log, NEW_DIRECTORY becomes a plain store, as by `reput convert`: entries have
-    consecutive numbers, so that damage cannot be filled.
+    If DLedger keeps the log, NEW_DIRECTORY becomes a plain store, as by `reput convert`. Entries
+    have consecutive numbers, so that damage cannot be filled.
 
     No process may have the store open for writing. An interrupted repair leaves a directory that
     cannot be opened as a store. Run the same command again, or, after --in-place, use --undo.
