@@ -20,7 +20,8 @@ from reput.record import (
     encode_property_text,
     parse_properties,
 )
-from reput_client.remoting import FORBIDDEN_TOPICS, BatchEntry, encode_batch
+from reput_client.remoting import BatchEntry, encode_batch
+from reput_tools.offline import FORBIDDEN_TOPICS
 
 if TYPE_CHECKING:
     from reput_client.config import ClientOptions

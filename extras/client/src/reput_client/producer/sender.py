@@ -26,7 +26,6 @@ from reput_client.producer.queuechooser import QueueChooser
 from reput_client.producer.sendresult import SendResult, SendStatus
 from reput_client.producer.sentoffsets import SentOffsets
 from reput_client.remoting import (
-    TEMPLATE_TOPIC,
     Command,
     HeaderError,
     RequestCode,
@@ -35,6 +34,7 @@ from reput_client.remoting import (
     SendShort,
 )
 from reput_consumer import MessageQueue
+from reput_tools.offline import TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

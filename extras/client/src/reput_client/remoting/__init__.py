@@ -149,11 +149,6 @@ if TYPE_CHECKING:
     from reput_client.remoting.peerlanguage import Language as Language
     from reput_client.remoting.peerlanguage import version_name as version_name
     from reput_client.remoting.peerlanguage import version_number as version_number
-    from reput_client.remoting.reservednames import FORBIDDEN_TOPICS as FORBIDDEN_TOPICS
-    from reput_client.remoting.reservednames import SYSTEM_TOPICS as SYSTEM_TOPICS
-    from reput_client.remoting.reservednames import TEMPLATE_TOPIC as TEMPLATE_TOPIC
-    from reput_client.remoting.reservednames import is_system_group as is_system_group
-    from reput_client.remoting.reservednames import is_system_topic as is_system_topic
     from reput_client.remoting.signature import ACCESS_KEY as ACCESS_KEY
     from reput_client.remoting.signature import SIGNATURE as SIGNATURE
     from reput_client.remoting.signature import is_signed_with as is_signed_with
@@ -197,7 +192,6 @@ _EXPORTS = {
     "EntryAnswer": "headers.nameserver",
     "EntryOf": "headers.nameserver",
     "FILTER_TYPES": "bodies.registration",
-    "FORBIDDEN_TOPICS": "reservednames",
     "FRAME_SIZE_MAX": "framing.frames",
     "FrameError": "errors",
     "FrameReader": "framing.frames",
@@ -251,14 +245,12 @@ _EXPORTS = {
     "ResumeCheck": "headers.administration",
     "RunningInfo": "headers.clients",
     "SIGNATURE": "signature",
-    "SYSTEM_TOPICS": "reservednames",
     "Send": "headers.send",
     "SendAnswer": "headers.send",
     "SendBack": "headers.send",
     "SendShort": "headers.send",
     "StatsOf": "headers.administration",
     "Subscription": "bodies.heartbeat",
-    "TEMPLATE_TOPIC": "reservednames",
     "TimestampAnswer": "headers.offsets",
     "TopicOf": "headers.administration",
     "TopicRoute": "bodies.routes",
@@ -289,8 +281,6 @@ _EXPORTS = {
     "encode_report": "framing.replication",
     "encode_transfer": "framing.replication",
     "is_signed_with": "signature",
-    "is_system_group": "reservednames",
-    "is_system_topic": "reservednames",
     "last_report": "framing.replication",
     "parse_address": "addresses",
     "parse_body": "bodies.loosejson",

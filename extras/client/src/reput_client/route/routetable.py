@@ -12,15 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reput_client.errors import BrokerError, ClientError, RouteNotFoundError
-from reput_client.remoting import (
-    MASTER_ID,
-    TEMPLATE_TOPIC,
-    Command,
-    RequestCode,
-    ResponseCode,
-    TopicRoute,
-)
+from reput_client.remoting import MASTER_ID, Command, RequestCode, ResponseCode, TopicRoute
 from reput_client.route.route import Route
+from reput_tools.offline import TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
     from reput_client.connection.nameservers import NameServers

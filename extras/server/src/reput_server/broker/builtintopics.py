@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from reput_client.remoting import SYSTEM_TOPICS, TEMPLATE_TOPIC, TopicSettings
+from reput_client.remoting import TopicSettings
+from reput_tools.offline import (
+    BENCHMARK_TOPIC,
+    HALF_TOPIC,
+    MOVED_TOPIC,
+    OP_TOPIC,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPICS,
+    TEMPLATE_TOPIC,
+    TEST_TOPIC,
+    TIMER_TOPIC,
+)
 
 __all__ = ["built_in_topics", "system_names"]
 
@@ -16,13 +27,13 @@ _INHERIT: Final = 1
 _DELAY_LEVELS: Final = 18
 _OF_ALL: Final = {
     TEMPLATE_TOPIC: (8, _READ_WRITE | _INHERIT),
-    "BenchmarkTest": (1_024, _READ_WRITE),
-    "OFFSET_MOVED_EVENT": (1, _READ_WRITE),
-    "RMQ_SYS_TRANS_HALF_TOPIC": (1, _READ_WRITE),
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, _READ_WRITE),
-    "SCHEDULE_TOPIC_XXXX": (_DELAY_LEVELS, _READ_WRITE),
-    "SELF_TEST_TOPIC": (1, _READ_WRITE),
-    "rmq_sys_wheel_timer": (1, _READ_WRITE),
+    BENCHMARK_TOPIC: (1_024, _READ_WRITE),
+    MOVED_TOPIC: (1, _READ_WRITE),
+    HALF_TOPIC: (1, _READ_WRITE),
+    OP_TOPIC: (1, _READ_WRITE),
+    SCHEDULE_TOPIC: (_DELAY_LEVELS, _READ_WRITE),
+    TEST_TOPIC: (1, _READ_WRITE),
+    TIMER_TOPIC: (1, _READ_WRITE),
 }
 """Queues and permissions."""
 
@@ -49,7 +60,7 @@ def built_in_topics(cluster: str, broker: str) -> dict[str, TopicSettings]:
 def system_names(cluster: str, broker: str) -> frozenset[str]:
     """Return the names that no topic of a user may have."""
     return SYSTEM_TOPICS | {
-        "rmq_sys_wheel_timer",
+        TIMER_TOPIC,
         broker,
         cluster,
         f"{cluster}_REPLY_TOPIC",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput_consumer
-from reput_client.remoting import TEMPLATE_TOPIC, TopicSettings
+from reput_client.remoting import TopicSettings
 from reput_server.broker.litenames import LITE_PREFIX
+from reput_tools.offline import TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
     from reput import Store

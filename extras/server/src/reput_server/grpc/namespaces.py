@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from reput_client.remoting import is_system_group, is_system_topic
 from reput_consumer import checked_group, checked_topic
 from reput_server.grpc.messagetypes import Code, Refused
+from reput_tools.offline import is_system_group, is_system_topic
 
 __all__ = ["group_of", "topic_of"]
 

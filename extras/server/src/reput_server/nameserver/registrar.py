@@ -30,6 +30,7 @@ from reput_client.remoting import (
 )
 from reput_server.errors import ServerError
 from reput_server.wire.serverconnection import ServerConnection
+from reput_tools.offline import TEST_TOPIC
 
 if TYPE_CHECKING:
     from reput_client.remoting import Address
@@ -44,7 +45,6 @@ _INTERVAL_SECONDS: Final = 30.0
 _RETRY_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 3.0
 _CRC_MASK: Final = 0x7FFF_FFFF
-_FILLER: Final = "SELF_TEST_TOPIC"
 """A topic of every RocketMQ broker: name servers of 5.x refuse one topic at first."""
 _FAILURES: Final = (OSError, TimeoutError, RemotingError, ServerError)
 
@@ -175,7 +175,7 @@ class Registrar:
         if len(topics) == 1:
             topics = {
                 **topics,
-                _FILLER: TopicSettings(topic=_FILLER, read_queues=1, write_queues=1),
+                TEST_TOPIC: TopicSettings(topic=TEST_TOPIC, read_queues=1, write_queues=1),
             }
         if topics != self._told:
             # By its version a name server sees that something has changed.

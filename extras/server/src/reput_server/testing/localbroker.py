@@ -26,6 +26,7 @@ from reput_server.server import Server, serving
 from reput_server.testing.callfaults import CallFaults
 from reput_server.testing.faults import Faults
 from reput_server.wire.ports import Ports
+from reput_tools.offline import SCHEDULE_TOPIC, SYSTEM_PREFIXES
 
 if TYPE_CHECKING:
     from reput.record import Message, MessageView
@@ -45,7 +46,7 @@ _CONFIG: Final[dict[str, Any]] = {
 _NOT_RUNNING: Final = "the broker is not running: use it inside of its with block"
 _AT_ONCE: Final = 1_000
 _LOOK_SECONDS: Final = 0.01
-_SYSTEM_TOPICS: Final = ("%RETRY%", "%DLQ%", "%LMQ%", "SCHEDULE_TOPIC_", "RMQ_SYS_", "rmq_sys_")
+_HIDDEN: Final = ("%RETRY%", "%DLQ%", "%LMQ%", SCHEDULE_TOPIC, *SYSTEM_PREFIXES)
 
 
 class _Clock:
@@ -218,7 +219,7 @@ class LocalBroker:
         """Return the topics that have messages, sorted; without those of the system."""
         self.store.wait_dispatched()
         names = {queue.topic for queue in self.store.queues()}
-        return sorted(name for name in names if not name.startswith(_SYSTEM_TOPICS))
+        return sorted(name for name in names if not name.startswith(_HIDDEN))
 
     def wait_for(self, group: str, *, seconds: float = 30.0) -> None:
         """Return when a consumer group has consumed everything, retries included.

@@ -53,6 +53,19 @@ if TYPE_CHECKING:
     from reput_tools.offline.rebuilder.rebuilddriver import Rebuilt as Rebuilt
     from reput_tools.offline.rebuilder.rebuilddriver import run_rebuild as run_rebuild
     from reput_tools.offline.rebuilder.rebuildtasks import TaskFailedError as TaskFailedError
+    from reput_tools.offline.reservednames import BENCHMARK_TOPIC as BENCHMARK_TOPIC
+    from reput_tools.offline.reservednames import FORBIDDEN_TOPICS as FORBIDDEN_TOPICS
+    from reput_tools.offline.reservednames import HALF_TOPIC as HALF_TOPIC
+    from reput_tools.offline.reservednames import MOVED_TOPIC as MOVED_TOPIC
+    from reput_tools.offline.reservednames import OP_TOPIC as OP_TOPIC
+    from reput_tools.offline.reservednames import SCHEDULE_TOPIC as SCHEDULE_TOPIC
+    from reput_tools.offline.reservednames import SYSTEM_PREFIXES as SYSTEM_PREFIXES
+    from reput_tools.offline.reservednames import SYSTEM_TOPICS as SYSTEM_TOPICS
+    from reput_tools.offline.reservednames import TEMPLATE_TOPIC as TEMPLATE_TOPIC
+    from reput_tools.offline.reservednames import TEST_TOPIC as TEST_TOPIC
+    from reput_tools.offline.reservednames import TIMER_TOPIC as TIMER_TOPIC
+    from reput_tools.offline.reservednames import is_system_group as is_system_group
+    from reput_tools.offline.reservednames import is_system_topic as is_system_topic
     from reput_tools.offline.taskengine.engine import Engine as Engine
     from reput_tools.offline.taskengine.engine import LocalEngine as LocalEngine
     from reput_tools.offline.taskengine.engine import ProcessEndedError as ProcessEndedError
@@ -63,6 +76,19 @@ if TYPE_CHECKING:
     from reput_tools.offline.taskengine.readrounds import read_in_rounds as read_in_rounds
 
 _EXPORTS = {
+    "BENCHMARK_TOPIC": "reservednames",
+    "FORBIDDEN_TOPICS": "reservednames",
+    "HALF_TOPIC": "reservednames",
+    "MOVED_TOPIC": "reservednames",
+    "OP_TOPIC": "reservednames",
+    "SCHEDULE_TOPIC": "reservednames",
+    "SYSTEM_PREFIXES": "reservednames",
+    "SYSTEM_TOPICS": "reservednames",
+    "TEMPLATE_TOPIC": "reservednames",
+    "TEST_TOPIC": "reservednames",
+    "TIMER_TOPIC": "reservednames",
+    "is_system_group": "reservednames",
+    "is_system_topic": "reservednames",
     "ClosedStore": "closedstore.lockedstore",
     "Committed": "closedstore.committedoffsets",
     "Compared": "contract.comparison",

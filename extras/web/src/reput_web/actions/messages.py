@@ -9,6 +9,7 @@ import attrs
 
 from reput.errors import NoReaderError, OffsetOutOfRangeError, PluginError
 from reput.record.layout import DEAD_LETTER_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
+from reput_tools.offline import FORBIDDEN_TOPICS, SYSTEM_PREFIXES
 from reput_web.actions.action import (
     Action,
     Field,
@@ -29,17 +30,8 @@ __all__ = ["ResendDeadLetter", "SendMessage"]
 
 _BODY_MAX: Final = 16 << 10
 _INT64_MAX: Final = (1 << 63) - 1
-_RESERVED: Final = frozenset(
-    {
-        "OFFSET_MOVED_EVENT",
-        "SCHEDULE_TOPIC_XXXX",
-        "SELF_TEST_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-    }
-)
 _RESERVED_PREFIXES: Final = (
-    "RMQ_SYS_",
-    "rmq_sys_",
+    *SYSTEM_PREFIXES,
     DEAD_LETTER_PREFIX,
     LIGHT_QUEUE_PREFIX,
     RETRY_PREFIX,
@@ -124,7 +116,7 @@ class SendMessage(Action):
             BadRequestError: it would not.
         """
         topic, queue = self.values["topic"], self.values["queue"]
-        if topic in _RESERVED or topic.startswith(_RESERVED_PREFIXES):
+        if topic in FORBIDDEN_TOPICS or topic.startswith(_RESERVED_PREFIXES):
             raise BadRequestError(f"topic: {topic} is not for messages of producers.")
         queue_ids: set[int] | range = {each.queue_id for each in queues if each.topic == topic}
         settings = None

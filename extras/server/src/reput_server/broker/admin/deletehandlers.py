@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput_client.remoting import (
-    Command,
-    DeleteGroup,
-    RequestCode,
-    ResponseCode,
-    TopicOf,
-    is_system_topic,
-)
+from reput_client.remoting import Command, DeleteGroup, RequestCode, ResponseCode, TopicOf
 from reput_consumer import checked_group, checked_topic
 from reput_server.errors import Refusal
+from reput_tools.offline import is_system_topic
 
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from reput_client.remoting import FORBIDDEN_TOPICS, TEMPLATE_TOPIC, ResponseCode, TopicSettings
+from reput_client.remoting import ResponseCode, TopicSettings
 from reput_consumer import GroupSettings, checked_topic
 from reput_server.broker.litenames import is_lite
 from reput_server.broker.topictable import (
@@ -19,6 +19,7 @@ from reput_server.broker.topictable import (
     WRITE,
 )
 from reput_server.errors import Refusal
+from reput_tools.offline import FORBIDDEN_TOPICS, TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
     from reput_client.remoting import Send

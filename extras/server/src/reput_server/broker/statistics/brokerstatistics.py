@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_client.remoting import is_system_topic
 from reput_server.broker.statistics.daytotals import DayTotals
 from reput_server.broker.statistics.latencies import Latencies, PutTimes
 from reput_server.broker.statistics.ratemeter import RateMeter
 from reput_server.broker.statistics.slidingwindows import SLICE_MS, SlidingWindows, WindowSum
+from reput_tools.offline import is_system_topic
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.files import system_clock
+from reput.record.layout import LIGHT_QUEUE_PREFIX
 from reput_tools.brokerfiles import (
     BrokerDocument,
     integer_of,
@@ -20,6 +21,7 @@ from reput_tools.brokerfiles import (
     section_of,
     table_of,
 )
+from reput_tools.offline.reservednames import FORBIDDEN_TOPICS, SYSTEM_PREFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +36,7 @@ _PLAIN_READ: Final = plain_name(_READ)
 _WRITE: Final = "writeQueueNums"
 _QUEUES_MAX: Final = 65_536
 _BITS: Final = 32
-_OWN: Final = frozenset({"SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC"})
-_OWN_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_", "%LMQ%")
+_OWN_PREFIXES: Final = (*SYSTEM_PREFIXES, LIGHT_QUEUE_PREFIX)
 _NEW_ENTRY: Final = {
     "attributes": {},
     "order": False,
@@ -68,7 +69,7 @@ def add_topics(document: BrokerDocument, queues: Mapping[str, int], default: int
     def edit(found: dict[str, Any]) -> bool:
         table = section_of(found, _TABLE)
         for topic, count in sorted(queues.items()):
-            if topic in _OWN or topic.startswith(_OWN_PREFIXES) or count > _QUEUES_MAX:
+            if topic in FORBIDDEN_TOPICS or topic.startswith(_OWN_PREFIXES) or count > _QUEUES_MAX:
                 continue
             entry = table.get(topic)
             if not isinstance(entry, dict):

@@ -8,31 +8,52 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "BENCHMARK_TOPIC",
     "FORBIDDEN_TOPICS",
+    "HALF_TOPIC",
+    "MOVED_TOPIC",
+    "OP_TOPIC",
+    "SCHEDULE_TOPIC",
+    "SYSTEM_PREFIXES",
     "SYSTEM_TOPICS",
     "TEMPLATE_TOPIC",
+    "TEST_TOPIC",
+    "TIMER_TOPIC",
     "is_system_group",
     "is_system_topic",
 ]
 
 TEMPLATE_TOPIC: Final = "TBW102"
 """The topic whose settings a new topic takes over."""
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+"""Messages of delay levels wait in it."""
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+"""Timed messages wait in it."""
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""Messages of open transactions."""
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+"""Markers of ended transactions."""
+SYSTEM_PREFIXES: Final = ("RMQ_SYS_", "rmq_sys_")
+"""How other topics of brokers begin."""
 FORBIDDEN_TOPICS: Final = frozenset(
     {
-        "OFFSET_MOVED_EVENT",
+        MOVED_TOPIC,
         "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
         "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "SCHEDULE_TOPIC_XXXX",
-        "SELF_TEST_TOPIC",
+        HALF_TOPIC,
+        OP_TOPIC,
+        SCHEDULE_TOPIC,
+        TEST_TOPIC,
         "TRANS_CHECK_MAX_TIME_TOPIC",
     }
 )
 """System topics to which brokers let no client send."""
 SYSTEM_TOPICS: Final = FORBIDDEN_TOPICS | {
     TEMPLATE_TOPIC,
-    "BenchmarkTest",
+    BENCHMARK_TOPIC,
     "CHECKPOINT_TOPIC",
     "RMQ_SYS_TRACE_TOPIC",
 }
