@@ -30,6 +30,8 @@ from reput_client.remoting import (
     TopicOf,
 )
 from reput_consumer import GroupSettings, PopService, TopicSettings
+from reput_server.broker.lite import litesubscriptions
+from reput_server.broker.lite.litesubscriptions import LiteSubscriptions
 
 TOPIC, GROUP = "parent", "readers"
 ATTRIBUTES = {"lite.bind.topic": TOPIC, "lite.sub.client.quota": "3"}
@@ -252,6 +254,42 @@ def test_what_is_refused(served):
     assert taken(peer, max_msg_num=33).code == WRONG
     assert taken(peer, consumer_group="plain").code == WRONG
     assert taken(peer, consumer_group="no").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_other_requests_come_between_the_parts_of_a_large_subscription(serve, monkeypatch):
+    served = serve(sections=SECTIONS)
+    set_up(served, **{"lite.sub.client.quota": "-1"})
+    names, parts = [f"n{number}" for number in range(2_600)], []
+    begin = LiteSubscriptions._begin
+
+    def begun(self, client, light_queues):
+        parts.append(len(light_queues))
+        begin(self, client, light_queues)
+
+    monkeypatch.setattr(LiteSubscriptions, "_begin", begun)
+    peer, subscriptions = served.peer(), served.server.broker.lite.subscriptions
+    waiting = served.store.plugin("consumer").popper.waiting
+
+    assert subscribe(peer, *names) == OK
+    assert (parts, subscriptions.count, len(waiting)) == ([500] * 5 + [100], 2_600, 2_600)
+    assert subscribe(peer, *names[:10], "more", action="COMPLETE_ADD") == OK
+    assert (subscriptions.count, len(waiting)) == (11, 11)
+    monkeypatch.setattr(litesubscriptions, "_ALL_MAX", 12)
+    assert subscribe(peer, "b", "c", client="two") == ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED
+    assert subscribe(peer, "b", client="two") == OK
+
+
+def test_a_client_that_is_dropped_while_it_subscribes_has_nothing(served):
+    subscriptions = served.server.broker.lite.subscriptions
+    queues = [f"%LMQ%$parent$n{number}" for number in range(600)]
+    steps = subscriptions.add("one", GROUP, TOPIC, queues, print, -1, is_complete=True)
+
+    next(steps)
+    assert subscriptions.count == 500
+    subscriptions.drop("one")
+
+    assert list(steps) == []
+    assert (subscriptions.count, len(served.store.plugin("consumer").popper.waiting)) == (0, 0)
 
 
 def test_a_store_without_light_queues_takes_no_lite_topics(serve):

@@ -5,8 +5,10 @@ Source: RocketMQ 5.5 ``LiteSubscriptionCtlProcessor``, ``LiteSubscriptionRegistr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -76,6 +78,10 @@ class LiteChanges:
 
     context: BrokerContext
     subscriptions: LiteSubscriptions
+    _turns: WeakValueDictionary[str, asyncio.Lock] = attrs.field(
+        init=False, factory=WeakValueDictionary
+    )
+    """One change after the other, by client."""
 
     @classmethod
     def of(cls, context: BrokerContext) -> LiteChanges:
@@ -122,6 +128,14 @@ class LiteChanges:
         client_id, group, topic = change.client_id, change.group, change.topic
         if not all(map(str.strip, (client_id, group, topic))):
             return
+        turn = self._turns.get(client_id)
+        if turn is None:
+            turn = self._turns[client_id] = asyncio.Lock()
+        async with turn:  # a change takes more than one turn of the event loop
+            await self._take(change, tell)
+
+    async def _take(self, change: LiteChange, tell: Callable[[str], object]) -> None:
+        client_id, group, topic = change.client_id, change.group, change.topic
         if change.action == REMOVE_ALL:
             self.subscriptions.drop(client_id)
             return
@@ -137,7 +151,7 @@ class LiteChanges:
             return
         if change.action not in ACTIONS:
             raise LiteAskError(f"one of {', '.join(ACTIONS)} expected")
-        self.subscriptions.add(
+        steps = self.subscriptions.add(
             client_id,
             group,
             topic,
@@ -146,6 +160,8 @@ class LiteChanges:
             quota_of(settings),
             is_complete=change.action == ADD_ALL,
         )
+        for _ in steps:
+            await asyncio.sleep(0)  # other requests come first
         if change.action == ADD:
             if is_exclusive(settings):
                 await self._exclude(client_id, settings, queues)

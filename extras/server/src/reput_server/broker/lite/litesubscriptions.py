@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,8 @@ _ID_MAX: Final = 255
 _EXPIRY_MS: Final = 180_000
 """How long a client counts that does not repeat what it has subscribed to."""
 
+_STEP: Final = 500
+"""Subscriptions that are made or ended without a pause: a few milliseconds."""
 _EXPIRY_STEP_MS: Final = 10_000
 """How often that is looked at."""
 
@@ -85,6 +87,8 @@ class LiteSubscriptions:
     _expired_at: int = attrs.field(init=False, default=0)
     """When `expire` was called last, ms."""
     _count: int = attrs.field(init=False, default=0)
+    _promised: int = attrs.field(init=False, default=0)
+    """Subscriptions that clients were granted and that are not made yet."""
     _numbers: itertools.count[int] = attrs.field(init=False, factory=itertools.count)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
@@ -100,8 +104,11 @@ class LiteSubscriptions:
         quota: int,
         *,
         is_complete: bool,
-    ) -> None:
-        """Subscribe a client to light queues.
+    ) -> Iterator[None]:
+        """Subscribe a client to light queues, some hundreds in each step.
+
+        The caller goes through all steps, and may do something else between two of them. It makes
+        no other change of the same client meanwhile.
 
         Args:
             client_id: the client.
@@ -113,7 +120,7 @@ class LiteSubscriptions:
             is_complete: whether it wants no others.
 
         Raises:
-            LiteQuotaError: these are too many, and nothing has changed.
+            LiteQuotaError: these are too many, and nothing has changed; by the first step.
         """
         wanted, now = set(light_queues), self.clock()
         if not 0 <= now - self._expired_at < _EXPIRY_STEP_MS:
@@ -128,7 +135,9 @@ class LiteSubscriptions:
             after = wanted if is_complete else before | wanted
             if quota >= 0 and len(after) > quota:
                 raise LiteQuotaError(f"{len(after)} lite topics of one client; {quota} at most")
-            if self._count + len(after) - len(before) > _ALL_MAX and len(after) > len(before):
+            more = len(after - before)
+            total = self._count + self._promised + len(after) - len(before)
+            if total > _ALL_MAX and len(after) > len(before):
                 raise LiteQuotaError(f"lite subscription quota exceeded {_ALL_MAX}")
             if client is None:
                 if len(client_id) > _ID_MAX or len(self._clients) >= _CLIENTS_MAX:
@@ -136,14 +145,32 @@ class LiteSubscriptions:
                 client = LiteClient(client_id, group, topic, tell, now)
                 self._clients[client_id] = client
             client.tell, client.last = tell, now
-            for each in before - after:
-                self._remove(client, each)
-            for each in after - before:
-                self._by_queue.setdefault(each, set()).add(client_id)
-                wake = partial(self.note_ready, client_id, [each])
-                client.tokens[each] = self.popper.waiting.begin(group, [each], wake)
-                self._count += 1
-        self.note_ready(client_id, after - before)
+            self._promised += more
+        try:
+            for part in _parts(before - after):
+                with self._lock:
+                    for each in part:
+                        self._remove(client, each)
+                yield
+            for part in _parts(after - before):
+                with self._lock:
+                    if self._clients.get(client_id) is not client:
+                        return  # it was dropped meanwhile
+                    self._begin(client, part)
+                    self._promised -= len(part)
+                    more -= len(part)
+                self.note_ready(client_id, part)
+                yield
+        finally:
+            with self._lock:
+                self._promised -= more
+
+    def _begin(self, client: LiteClient, light_queues: Iterable[str]) -> None:
+        for each in light_queues:
+            self._by_queue.setdefault(each, set()).add(client.client_id)
+            wake = partial(self.note_ready, client.client_id, [each])
+            client.tokens[each] = self.popper.waiting.begin(client.group, [each], wake)
+            self._count += 1
 
     def remove(self, client_id: str, light_queues: Iterable[str]) -> list[str]:
         """End subscriptions of a client; return the subscriptions that it had."""
@@ -281,3 +308,9 @@ class LiteSubscriptions:
         found = self.find(client_id)
         if found is not None:
             self.note_ready(client_id, found[1])
+
+
+def _parts(light_queues: set[str]) -> Iterator[tuple[str, ...]]:
+    rest = iter(light_queues)
+    while part := tuple(itertools.islice(rest, _STEP)):
+        yield part
