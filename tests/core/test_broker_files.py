@@ -100,7 +100,7 @@ def test_files_that_are_not_written_are_found_and_refused(case, tmp_path):
     assert snapshot(root) == before
     with reput.open(root, "r") as store:
         assert len(list(store.scan())) == 1
-        shows_all = {"dledger", "rocksdb-queues", "wheel-snapshots"}
+        shows_all = {"dledger", "rocksdb-queues"}
         assert bool(store.problems) == (kind not in shows_all)
     assert snapshot(root) == before
 

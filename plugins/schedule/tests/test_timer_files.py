@@ -413,3 +413,23 @@ def test_a_reader_shows_all_timers_beside_snapshots_of_the_wheel(store):
     plugin = TimerPlugin(ScheduleConfig(), store.log_file_size)
     with reput.open(store.root, "r", plugins=["consumequeue", plugin], clock=store.clock):
         assert [each.tolist() for each in plugin.timer.pending()] == expected
+
+
+def test_a_writer_replaces_snapshots_of_the_wheel_by_its_file(store):
+    older = (store.root / WHEEL).read_bytes()
+    store.put_in("later", DAY)
+    store.store.wait_dispatched()
+    store.store.flush()
+    expected = [each.tolist() for each in store.timer.pending()]
+    store.store.close()
+    wheel = (store.root / WHEEL).read_bytes()
+    (store.root / f"{WHEEL}.1234").write_bytes(older)
+    (store.root / f"{WHEEL}.x").write_bytes(b"kept")
+    (store.root / WHEEL).write_bytes(older)
+
+    store.open()
+    assert [each.tolist() for each in store.timer.pending()] == expected
+    store.close()
+
+    assert (store.root / WHEEL).read_bytes() == wheel
+    assert sorted(each.name for each in store.root.glob(f"{WHEEL}*")) == [WHEEL, f"{WHEEL}.x"]

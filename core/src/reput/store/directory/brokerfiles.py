@@ -122,10 +122,7 @@ BROKER_FILES: Final = (
         kind="wheel-snapshots",
         folder=r"timerwheel\.\d+",
         what="snapshots of the timer wheel (timerWheelSnapshotFlush)",
-        harm="timers would be delivered by an older wheel, some twice",
-        unseen="",
-        step="start and stop the broker once without timerWheelSnapshotFlush, and move the "
-        "snapshots away; reading messages works",
+        step="reput replaces them by the wheel's file when it writes",
     ),
     BrokerFiles(
         kind="rocksdb-tables",

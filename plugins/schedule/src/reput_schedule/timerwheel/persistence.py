@@ -131,6 +131,8 @@ class TimerPersistence:
             # The checkpoint last, as it says that both are on disk.
             if check.is_news(self.saved):
                 self._save(check)
+            if pages is not None:
+                files.remove_snapshots()
             if metrics is not None:
                 disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
                 disk.replace(self._metrics_path, metrics)

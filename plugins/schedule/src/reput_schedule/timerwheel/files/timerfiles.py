@@ -75,11 +75,14 @@ class TimerFiles:
         self.wheel_path = context.directory(WHEEL_FILE)
         self.covered_to = 0
         self.is_made_again = False
+        self._snapshots: list[str] = []
+        """Names of a broker's snapshots of the wheel, in a store that is written."""
 
     # ------------------------------------------------------------------ opening
 
     def load(self) -> None:
         """Find the files of the timer log."""
+        self._snapshots = self._find_snapshots()
         try:
             self.log.load()
         except CorruptFileError as error:
@@ -121,7 +124,7 @@ class TimerFiles:
 
     def _take_wheel(self, check: CheckpointRecord, limit: int) -> bool:
         log, disk = self.log, self._context.disk
-        if not check.is_closed:
+        if not check.is_closed or self._snapshots:
             return False
         end = self._end_stated(check)
         if end is None:
@@ -214,7 +217,7 @@ class TimerFiles:
             Whether there is a wheel that agrees with the timer log.
         """
         self.log.load()
-        if self._has_snapshots():
+        if self._find_snapshots():
             return self._look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
@@ -226,18 +229,34 @@ class TimerFiles:
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         return is_there and self.wheel.is_sound(check.log_end)
 
-    def _has_snapshots(self) -> bool:
-        """Whether the wheel is in files of its own, ``timerwheel.POSITION``.
+    def _find_snapshots(self) -> list[str]:
+        """Return the names of files of their own that have the wheel, ``timerwheel.POSITION``.
 
         A broker with ``timerWheelSnapshotFlush`` writes them, and what the wheel's file has is
-        older, or is newer after a start without that option.
+        older, or is newer after a start without that option. So the wheel is made of all records
+        of the timer log.
         """
         directory, name = os.path.split(self.wheel_path)
         beginning = f"{name}."
-        return any(
-            each.startswith(beginning) and each.removeprefix(beginning).isdigit()
+        return [
+            each
             for each in self._context.disk.list_names(directory)
-        )
+            if each.startswith(beginning) and each.removeprefix(beginning).isdigit()
+        ]
+
+    def remove_snapshots(self) -> None:
+        """Remove a broker's snapshots, once the wheel and its log are on disk.
+
+        A broker with that option reads the newest snapshot, and the wheel's file without one.
+        """
+        if not self._snapshots:
+            return
+        directory, disk = os.path.dirname(self.wheel_path), self._context.disk
+        for name in self._snapshots:
+            disk.remove(os.path.join(directory, name))
+        disk.flush_directory(directory)
+        logger.info("snapshots of the timer wheel removed count=%d", len(self._snapshots))
+        self._snapshots = []
 
     def _look_at_log(self, check: CheckpointRecord) -> bool:
         """Make a wheel in memory from all records of the timer log; likewise."""
