@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pytest
+from brokerdirectories import unpacked
 from commands import commands
 from damaged_logs import killed
 from jsonkeys import commands_with_json, forms_of, keys_of
@@ -236,8 +237,10 @@ def repair(run, store, tmp_path):
     dry = run("repair", store, "--dry-run", "--json").json
     done = run("repair", store, tmp_path / "repaired", "--json").json
     run("repair", store, "--in-place", "--json")
+    node = unpacked("dledger/5.5.0-killed", tmp_path / "node")
     return {
         "": [done],
+        "If DLedger keeps the log": [run("repair", node, tmp_path / "plain", "--json").json],
         "With `--dry-run`": [dry],
         "With `--undo`": [run("repair", store, "--undo", "--json").json],
     }
