@@ -24,7 +24,7 @@ def committed_end(log: LogReader, files: LedgerFiles, start: int) -> int:
     Args:
         log: the log, up to its end.
         files: its files.
-        start: where an entry begins; what is before it is known to be committed.
+        start: where an entry begins; all entries before it are known to be committed.
     """
     end, number = files.committed_end, files.committed_index
     if end is not None or number is None:

@@ -45,7 +45,7 @@ _STEP_SIZE: Final = 1 << 20
 
 @attrs.define
 class _File:
-    """What is known of one file of entries, from its beginning on."""
+    """One file of entries, as far as it was read, from its beginning on."""
 
     base: int
     places: list[tuple[int, int]]
@@ -160,7 +160,7 @@ class LedgerView:
         return b"".join(found)
 
     def _halves(self, file: _File, stated: Offsets) -> Offsets:
-        """Return the places of half messages; 0 of those that are not in the file."""
+        """Return the places of half messages; 0 of messages in other files."""
         places = np.where(stated < self._files.entries_from, stated, 0)
         wanted = stated[(stated >= max(file.base, self._files.entries_from))]
         wanted = wanted[wanted < file.end[0]]
