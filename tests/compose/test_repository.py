@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 import importlib
 import re
 import tomllib
@@ -38,13 +39,20 @@ def tox_section(name: str) -> configparser.SectionProxy:
     return parser[name]
 
 
+@functools.cache
+def import_nodes_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Imports of a file, which several tests look at."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports_of(path: Path) -> set[str]:
     """Full dotted names that a file imports, ``from a import b`` as ``a.b``."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_nodes_of(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif node.level == 0:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return names
 
@@ -140,7 +148,7 @@ def inner_modules_of(directory: Path) -> set[str]:
     return {
         node.module
         for path in (directory / "src").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in import_nodes_of(path)
         if isinstance(node, ast.ImportFrom)
         and (node.module or "").startswith("reput.")
         and (node.module or "").count(".") > 1
