@@ -14,7 +14,7 @@ from webpages import PIECES, RISKY, Elements, offsets_in, pages
 import reput
 from reput.record import encode_properties
 from reput_web import WebOptions
-from reput_web.errors import BadRequestError
+from reput_web.errors import BadRequestError, BusyError
 from reput_web.readmodel import childsearch
 from reput_web.readmodel.messagelist import MessageRequest
 from reput_web.readmodel.workbudget import WorkBudget
@@ -273,12 +273,21 @@ def test_work_is_stopped_when_its_client_leaves():
     assert anyio.run(workers.run, Request(), work)
 
 
-def test_an_expression_that_never_ends_is_killed_with_its_request(tmp_path):
-    with reput.open(tmp_path, plugins=[]) as store:
+def hopeless_search(root, start_seconds):
+    """Search with an expression that never ends, by a clock that each question moves."""
+    with reput.open(root, plugins=[]) as store:
         store.put(reput.Message("t", b"a" * 60 + b"!"))
     request = MessageRequest(text="(a|a)+$", is_regex=True)
-    ticks = iter(range(10_000))
+    ticks = iter(range(100_000))
+    budget = WorkBudget(1.0, clock=lambda: next(ticks) / 2)
+    return childsearch.search(str(root), False, request, 1.0, budget, start_seconds)
 
-    budget = WorkBudget(1.0, clock=lambda: next(ticks) / 10)
+
+def test_an_expression_that_never_ends_is_killed_with_its_request(tmp_path):
     with pytest.raises(BadRequestError, match="takes too long"):
-        childsearch.search(str(tmp_path), False, request, 1.0, budget, start_seconds=9.0)
+        hopeless_search(tmp_path, start_seconds=600.0)
+
+
+def test_a_search_that_does_not_begin_is_not_the_fault_of_its_expression(tmp_path):
+    with pytest.raises(BusyError, match="did not begin"):
+        hopeless_search(tmp_path, start_seconds=0.5)
