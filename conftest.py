@@ -12,6 +12,7 @@ import os
 import sys
 import tarfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,13 @@ _PROOFS = {
     "reput_testing.contract.damagerules",
     "reput_testing.crashes.crashrules",
     "reput_testing.crashes.killrules",
+}
+_COSTLY = {  # rules of a contract that try many logs; each is tried with every plugin
+    "test_a_failed_dispatch_can_be_tried_again",
+    "test_a_log_that_was_cut_is_followed",
+    "test_a_log_that_was_rewritten_is_followed",
+    "test_messages_that_come_again_change_nothing",
+    "test_where_batches_end_changes_nothing",
 }
 sys.path.append(
     str(Path(__file__).parent / "tests" / "support")
@@ -73,17 +81,23 @@ def pytest_ignore_collect(collection_path: Path, config: Any) -> bool | None:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Mark what a contract tries one by one as a proof: damage, failures of a disk, kills."""
+    """Mark what a contract tries one by one as a proof: damage, failures of a disk, kills.
+
+    Its rules that try many logs are costly.
+    """
     function = getattr(item, "function", None)
-    if getattr(function, "__module__", "") in _PROOFS:
+    module = getattr(function, "__module__", "")
+    if module in _PROOFS:
         item.add_marker("proof")
+    elif module.startswith("reput_testing.contract.") and function.__name__ in _COSTLY:
+        item.add_marker("costly")
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep one case of each proof and a tenth of the random examples, if that is asked for.
+    """Keep one case of each proof, some costly tests and a tenth of the random examples.
 
-    The case is one of the parameters of a test function with the mark ``proof``; `casebudget.part`
-    chooses among the cases inside of it.
+    It does so if one case is asked for. The case is one of the parameters of a test function with
+    the mark ``proof``; `casebudget.part` chooses among the cases inside of it.
     """
     if not is_one_case():
         return
@@ -94,9 +108,20 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
             proofs.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {id(part(cases)[0]) for cases in proofs.values()}
     left = [item for cases in proofs.values() for item in cases if id(item) not in kept]
+    left += [item for item in items if item.get_closest_marker("costly") and not _is_chosen(item)]
     config.hook.pytest_deselected(items=left)
     dropped = {id(item) for item in left}
     items[:] = [item for item in items if id(item) not in dropped]
+
+
+def _is_chosen(item: Any) -> bool:
+    """Whether the commit chooses a costly test: this case, or all of the function of a proof."""
+    is_proof = item.get_closest_marker("proof")
+    name = item.nodeid.partition("[")[0] if is_proof else item.nodeid
+    number = part(range(1 << 20))[
+        0
+    ]  # of the commit; by its remainder the case of a proof is chosen
+    return zlib.crc32(f"{name} {number}".encode()) % 4 == 0
 
 
 def _try_fewer_examples(item: Any) -> None:

@@ -137,6 +137,7 @@ class Schedule:
 @pytest.mark.timeout(3_600)
 @settings(max_examples=10_000 if is_soak() else 60, deadline=None)
 @given(STEPS, st.integers(0, 1000), ENDS, st.integers(0, 1000))
+@pytest.mark.costly
 def test_no_wait_lasts_for_ever_and_what_is_called_durable_survives_a_power_cut(
     steps, index, how, seed
 ):

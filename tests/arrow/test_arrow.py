@@ -77,6 +77,7 @@ def test_stores_that_java_wrote(case, unit, golden_store):
 
 
 @given(st.lists(st.tuples(st.binary(max_size=40), st.dictionaries(NAME, TEXT, max_size=4))))
+@pytest.mark.costly
 def test_any_properties_and_bodies(messages):
     log = SmallLog(65_536)
     for body, properties in messages:

@@ -53,6 +53,7 @@ def flags_of(path, **options):
     steps=st.lists(st.integers(1, 60_000), max_size=2),
 )
 @example(seed=1434, pace=1, steps=[65])  # put back within the first step of the search
+@pytest.mark.costly
 def test_rows_are_those_of_the_time_whatever_the_clock_did(seed, pace, steps, tmp_path_factory):
     chance = random.Random(seed)
     back = {chance.randrange(1_200): step for step in steps[:1]}

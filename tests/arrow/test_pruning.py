@@ -242,6 +242,7 @@ def remove(path, chance):
     harms=st.lists(st.sampled_from([garble, clear, cut, remove]), min_size=1, max_size=4),
     is_brokers=st.booleans(),
 )
+@pytest.mark.costly
 def test_whatever_stands_in_derived_files_the_answer_is_that_of_the_log(
     made, tmp_path_factory, seed, directory, harms, is_brokers
 ):
@@ -262,6 +263,7 @@ def test_whatever_stands_in_derived_files_the_answer_is_that_of_the_log(
 
 
 @pytest.mark.parametrize("number", [30, 137, 150, 199])
+@pytest.mark.costly
 def test_zeros_that_begin_in_the_last_field_of_an_item_do_not_end_its_chain(made, tmp_path, number):
     store = shutil.copytree(made, tmp_path / "store")
     items = 40 + CONFIG["index"]["slots_per_file"] * 4
@@ -275,6 +277,7 @@ def test_zeros_that_begin_in_the_last_field_of_an_item_do_not_end_its_chain(made
 
 
 @pytest.mark.parametrize("directory", ["consumequeue", "index", "reput"])
+@pytest.mark.costly
 def test_without_derived_files_the_log_answers(made, tmp_path, directory):
     store = shutil.copytree(made, tmp_path / "store")
     shutil.rmtree(store / directory)
@@ -283,6 +286,7 @@ def test_without_derived_files_the_log_answers(made, tmp_path, directory):
         assert rows_of(store, **question) == rows_of(made, **question, prunes=False), question
 
 
+@pytest.mark.costly
 def test_what_came_after_the_derived_files_is_found(made, tmp_path):
     store = shutil.copytree(made, tmp_path / "store")
     with reput.open(store, plugins=("consumequeue", "index")) as writer:
@@ -296,6 +300,7 @@ def test_what_came_after_the_derived_files_is_found(made, tmp_path):
         assert len(found) >= len(rows_of(made, **question)), question
 
 
+@pytest.mark.costly
 def test_a_log_that_lost_its_head_is_read_as_far_as_it_goes(made, tmp_path):
     store = shutil.copytree(made, tmp_path / "store")
     for name in sorted(os.listdir(store / "commitlog"))[:3]:
@@ -309,6 +314,7 @@ def test_a_log_that_lost_its_head_is_read_as_far_as_it_goes(made, tmp_path):
         assert rows_of(store, **question) == rows_of(store, **question, prunes=False), question
 
 
+@pytest.mark.costly
 def test_a_store_is_read_beside_its_writer(tmp_path):
     with reput.open(tmp_path / "store", plugins=("consumequeue", "index"), config=CONFIG) as store:
         for first in range(0, 2_000, 500):
@@ -321,6 +327,7 @@ def test_a_store_is_read_beside_its_writer(tmp_path):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", ["basic", "batch", "delay", "ext", "transaction", "trimmed", "v6"])
+@pytest.mark.costly
 def test_stores_of_rocketmq_answer_as_their_logs(golden_store, case):
     store = golden_store(case)
     rows = scan(store, columns=COLUMNS).table().to_pylist()

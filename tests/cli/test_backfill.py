@@ -185,6 +185,7 @@ def test_what_it_requires_must_be_there(run, plugin_store) -> None:
     assert used_plugins(str(path)) == ("notes",)
 
 
+@pytest.mark.costly
 def test_ctrl_c_keeps_what_was_done_and_the_next_one_goes_on(plugin_store, backfill) -> None:
     path = plugin_store("first", count=12_000)
     end = end_of(path)
@@ -232,6 +233,7 @@ def held_store(plugin_store, writer):
     return path, writer(path)
 
 
+@pytest.mark.costly
 def test_the_plugin_is_followed_in_the_process_that_has_the_store_open(
     held_store, backfill
 ) -> None:
@@ -250,6 +252,7 @@ def test_the_plugin_is_followed_in_the_process_that_has_the_store_open(
     assert document["dispatched_to"] == document["end_offset"] == end_of(path)
 
 
+@pytest.mark.costly
 def test_without_waiting_it_says_how_far_the_plugin_is_there(run, held_store) -> None:
     path, _ = held_store
 
@@ -259,6 +262,7 @@ def test_without_waiting_it_says_how_far_the_plugin_is_there(run, held_store) ->
     assert "held: at physical offset 0, behind by " in outcome.out
 
 
+@pytest.mark.costly
 def test_a_writer_that_goes_away_is_not_waited_for(held_store, backfill) -> None:
     path, other = held_store
     process = backfill(path, "held", "--json")
@@ -274,6 +278,7 @@ def test_a_writer_that_goes_away_is_not_waited_for(held_store, backfill) -> None
     assert json.loads(out)["is_complete"] is True
 
 
+@pytest.mark.costly
 def test_a_plugin_that_the_other_process_does_not_use_cannot_be_followed(
     run, plugin_store, writer
 ) -> None:
@@ -287,6 +292,7 @@ def test_a_plugin_that_the_other_process_does_not_use_cannot_be_followed(
     assert "add_plugin" in outcome.err
 
 
+@pytest.mark.costly
 def test_from_the_start_needs_the_store_alone(run, plugin_store, writer) -> None:
     path = plugin_store("notes")
     progress = StateFile.of(str(path), Disk()).entry("notes")

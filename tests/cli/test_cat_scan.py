@@ -240,6 +240,7 @@ def test_options_that_do_not_go_together_are_a_usage_error(run, store, options) 
     assert outcome.out == ""
 
 
+@pytest.mark.costly
 def test_a_reader_that_goes_away_ends_it_without_noise(plain_store) -> None:
     path = plain_store(*(reput.Message("orders", b"x" * 200) for _ in range(3000)))
     command = [sys.executable, "-m", "reput_tools.cli", "cat", str(path), "orders", "--scan"]

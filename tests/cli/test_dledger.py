@@ -33,6 +33,7 @@ def recorded(request, tmp_path):
     assert after == before
 
 
+@pytest.mark.costly
 def test_commands_show_what_the_broker_showed(recorded, tmp_path):
     root, rows = recorded
     messages = [row for row in rows if row["kind"] == "message"]
@@ -66,6 +67,7 @@ def test_commands_show_what_the_broker_showed(recorded, tmp_path):
         reput(command, root)
 
 
+@pytest.mark.costly
 def test_derived_files_are_those_that_the_log_gives(recorded):
     root, rows = recorded
     if any(row["kind"] == "acked" for row in rows):

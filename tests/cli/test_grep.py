@@ -161,6 +161,7 @@ class TestTimesOfALongLog:
         assert read[0][0] == 4 << 16
 
 
+@pytest.mark.costly
 def test_a_clock_that_was_put_back_a_little_hides_nothing(run, tmp_path) -> None:
     """Around a border of files the clock goes back by 50 s: on both sides are times of both."""
     clock = ManualClock(1_700_000_000_000)

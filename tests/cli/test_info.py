@@ -166,6 +166,7 @@ store.close()
 """
 
 
+@pytest.mark.costly
 def test_a_store_that_another_process_writes_can_be_looked_at(run, plain_store) -> None:
     path = plain_store()
     writer = subprocess.Popen(

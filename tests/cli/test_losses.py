@@ -139,6 +139,7 @@ def test_messages_put_where_the_log_was_cut_can_be_had(run, damaged) -> None:
     assert outcome.raw == b"in its place"
 
 
+@pytest.mark.costly
 def test_the_ledger_can_be_read_while_another_process_writes(run, damaged, writer) -> None:
     writer(damaged)
 

@@ -244,6 +244,7 @@ def test_a_failed_plugin_is_shown_with_its_error_and_the_next_step(run, plugin_s
     assert outcome.err == f"reput: plugin 'broken' is {error}; {step}\n"
 
 
+@pytest.mark.costly
 def test_a_store_that_another_process_has_open_shows_its_plugins_running(
     run, plugin_store, writer
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_removal_that_is_not_meant_is_refused(run, plugin_store, arguments) ->
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.costly
 def test_without_an_answer_nothing_is_removed_and_yes_is_named(plugin_store, more) -> None:
     path = plugin_store("notes")
 

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import reput
 from reput_tools.cli.kit.exitcodes import ExitCode
 
 
+@pytest.mark.costly
 def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
     path = plugin_store("notes")
     run("backfill", path, "notes")
@@ -28,6 +31,7 @@ def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
         assert state.lag_size == 0
 
 
+@pytest.mark.costly
 def test_json_has_every_fact(run, plugin_store) -> None:
     path = plugin_store("notes")
     run("backfill", path, "notes")
@@ -41,6 +45,7 @@ def test_json_has_every_fact(run, plugin_store) -> None:
     assert (built["split_count"], built["reason"]) == (1, None)
 
 
+@pytest.mark.costly
 def test_a_comparison_says_what_differs_by_its_exit_code(run, plugin_store) -> None:
     path = plugin_store("notes")
     run("rebuild", path, "notes")

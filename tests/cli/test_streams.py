@@ -49,6 +49,7 @@ def _in_a_shell(words, redirection):
         (("info", "nowhere"), "<&- >&- 2>&-", 3, ""),
     ],
 )
+@pytest.mark.costly
 def test_a_stream_that_is_closed_or_full_is_named_and_has_its_code(
     store, words, redirection, code, says
 ):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import importlib.util
 import os
 
+import pytest
+
 import reput
 from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
 from reput.files import Disk
@@ -103,6 +105,7 @@ def test_the_new_state_is_a_document(run, plugin_store) -> None:
 # --------------------------------------------------------------------------- another process has
 
 
+@pytest.mark.costly
 def test_the_process_that_has_the_store_open_suspends_and_resumes(
     run, plugin_store, writer
 ) -> None:
@@ -126,6 +129,7 @@ def test_the_process_that_has_the_store_open_suspends_and_resumes(
     assert (caught_up["state"], caught_up["lag_size"]) == ("running", 0)
 
 
+@pytest.mark.costly
 def test_a_suspension_in_another_process_outlives_it(run, plugin_store, writer) -> None:
     path = plugin_store("notes")
     other = writer(path)

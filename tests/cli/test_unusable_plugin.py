@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from unusableplugin import install_unusable_plugin
 
 import reput
@@ -12,6 +13,7 @@ import reput
 SMALL = {"commitlog": {"file_size": 4096}}
 
 
+@pytest.mark.costly
 def test_a_plugin_that_cannot_be_made_is_one_line_and_code_5(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(install_unusable_plugin(tmp_path / "installed")))
     with reput.open(tmp_path / "store", plugins=[], config=SMALL):

@@ -87,6 +87,7 @@ def test_what_is_wrong_in_a_route_is_named(changes: dict[str, Any], named: str) 
         route(**changes)
 
 
+@pytest.mark.costly
 def test_a_huge_number_of_queues_is_not_believed() -> None:
     data = {"brokerName": "b", "perm": 6, "readQueueNums": (1 << 31) - 1, "writeQueueNums": 1}
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.shows("commands")
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.costly
 def test_the_benchmarks_list_their_cases_without_running_any():
     command = [sys.executable, "-m", "benchmarks", "--list"]
 
@@ -125,6 +126,7 @@ def results(monkeypatch):
     return results
 
 
+@pytest.mark.costly
 def test_a_run_is_kept_with_all_that_its_figures_depend_on(results, tmp_path, monkeypatch, capsys):
     from benchmarks import cli
 

@@ -93,6 +93,7 @@ def test_a_program_that_hangs_is_killed(tmp_path):
         program.close()
 
 
+@pytest.mark.costly
 def test_without_java_the_group_is_skipped_with_one_line(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--java", "--directory", str(tmp_path)]
 
@@ -107,6 +108,7 @@ def test_without_java_the_group_is_skipped_with_one_line(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.costly
 def test_a_row_that_there_is_not_is_named(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--java", "--only", "nonsense"]
 

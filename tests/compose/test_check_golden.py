@@ -108,6 +108,7 @@ with reput.open(sys.argv[1], plugins=["consumequeue", "index"]) as store:
 """
 
 
+@pytest.mark.costly
 def test_who_writes_meanwhile_in_a_store_without_a_lock_file_is_told(golden_store):
     root = golden_store("slow")
     writers = []

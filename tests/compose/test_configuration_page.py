@@ -119,6 +119,7 @@ def test_an_option_has_its_values_its_meaning_and_one_sentence_that_says_when_to
     assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", row.when), row.when
 
 
+@pytest.mark.costly
 def test_the_site_has_the_reference_and_a_command_prints_it(reference):
     command = [sys.executable, str(SITE / "configreference.py")]
 

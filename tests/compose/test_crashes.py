@@ -212,6 +212,7 @@ SOURCES = (
 )
 
 
+@pytest.mark.costly
 def test_after_every_kill_answers_and_files_are_the_logs(tmp_path):
     def compare_answers(store: reput.Store) -> None:
         assert_answers_are_the_logs(store)

@@ -71,6 +71,7 @@ def tried(call):
 
 @pytest.mark.shows("full-disk")
 @pytest.mark.parametrize("first", FIRST)
+@pytest.mark.costly
 def test_the_store_goes_on_by_itself(first, tmp_path, record_property):
     root = tmp_path / "counted"
     disk = FaultyDisk(operations=WRITING)

@@ -32,6 +32,7 @@ def serving(path, master, *options):
     assert (process.wait(), json.loads(rest.splitlines()[-1])["state"]) == (0, "stopped")
 
 
+@pytest.mark.costly
 def test_a_consumer_reads_what_comes_while_it_waits(tmp_path):
     data = log_of(tmp_path / "log", 300)
     cut = data.index(b"\xda\xa3\x20\xa7", len(data) // 2) - 4  # where a record begins
@@ -53,6 +54,7 @@ def test_a_consumer_reads_what_comes_while_it_waits(tmp_path):
     assert facts["broker"].startswith("127.0.0.1:")
 
 
+@pytest.mark.costly
 def test_nothing_is_sent_to_a_replica(tmp_path):
     data = log_of(tmp_path / "log", 30)
     with (

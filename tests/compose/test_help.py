@@ -87,6 +87,7 @@ FOR_WRITERS = {
 }
 
 
+@pytest.mark.costly
 def test_info_imports_nothing_that_only_a_writer_or_a_consumer_needs(tmp_path):
     names = {each.name for each in _offered("reput.plugins")} - {"retention", "table"}
     path = str(tmp_path / "s")

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 # The calls that each trip may take, with the Python engine, one plugin and no threads.
 CEILINGS = {
     "put": 9,
@@ -25,6 +27,7 @@ CEILINGS = {
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 
 
+@pytest.mark.costly
 def test_no_trip_takes_more_calls_than_its_ceiling():
     # A process of its own: the engine is chosen at the import, and earlier tests fill caches.
     printed = subprocess.run(

@@ -98,6 +98,7 @@ def judge_each(shop, tmp_path, record_property):
     record_property("kill points", count)
 
 
+@pytest.mark.costly
 def test_a_flush(shop, tmp_path, record_property):
     with shop.disk.watching():
         shop.store.flush()
@@ -105,6 +106,7 @@ def test_a_flush(shop, tmp_path, record_property):
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_deliveries_check_backs_and_the_flush_after_them(shop, tmp_path, record_property):
     with shop.disk.watching():
         shop.pass_time(500)
@@ -113,6 +115,7 @@ def test_deliveries_check_backs_and_the_flush_after_them(shop, tmp_path, record_
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_closing(shop, tmp_path, record_property):
     with shop.disk.watching():
         shop.close()
@@ -120,6 +123,7 @@ def test_closing(shop, tmp_path, record_property):
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_recovering_from_a_kill(shop, tmp_path, record_property):
     shop.store.flush()
     shop.some_of_all()
@@ -133,6 +137,7 @@ def test_recovering_from_a_kill(shop, tmp_path, record_property):
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_a_run_of_compaction(shop, tmp_path, record_property):
     for number in range(12):
         shop.keyed(number % 2)
@@ -145,6 +150,7 @@ def test_a_run_of_compaction(shop, tmp_path, record_property):
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_the_head_of_the_log_is_removed(shop, tmp_path, record_property):
     shop.pass_time(20_000)
     for _ in range(60):
@@ -161,6 +167,7 @@ def test_the_head_of_the_log_is_removed(shop, tmp_path, record_property):
 
 
 @pytest.mark.parametrize("plugin", ["consumequeue", "index", "schedule", "transaction"])
+@pytest.mark.costly
 def test_a_backfill(plugin, shop, tmp_path, record_property):
     shop.close()
     with shop.disk.watching():
@@ -172,6 +179,7 @@ def test_a_backfill(plugin, shop, tmp_path, record_property):
     judge_each(shop, tmp_path, record_property)
 
 
+@pytest.mark.costly
 def test_a_rebuild(shop, tmp_path, record_property):
     shop.close()
 

@@ -26,6 +26,7 @@ from reput_testing.crashes.killrounds import KILLS_VARIABLE
 pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES), pytest.mark.shows("kill")]
 
 
+@pytest.mark.costly
 def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):
     kills = int(os.environ.get(KILLS_VARIABLE) or (2_000 if is_soak() else 4))
     lives = MixedLives(tmp_path)

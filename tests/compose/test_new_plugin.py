@@ -178,6 +178,7 @@ def test_a_name_that_a_plugin_cannot_have_is_refused(name, reason):
     assert found is None if reason is None else reason in (found or "")
 
 
+@pytest.mark.costly
 def test_what_is_there_is_not_overwritten(tmp_path):
     (tmp_path / "there").mkdir()
 
@@ -242,6 +243,7 @@ class Broken(CounterPlugin):
 """
 
 
+@pytest.mark.costly
 def test_a_group_whose_rules_are_all_skipped_is_not_ok(tmp_path):
     shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
     environment = offered(tmp_path, "broken", RAISES)

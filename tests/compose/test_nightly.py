@@ -52,6 +52,7 @@ def repository(tmp_path):
     return nightly.Nightly(root, [sys.executable, str(runner)], first)
 
 
+@pytest.mark.costly
 def test_the_commit_that_broke_a_test_is_found_and_the_command_printed(repository, capsys):
     failures = repository.run("check")
 

@@ -81,6 +81,7 @@ def run(script, *arguments):
 
 @pytest.mark.shows("few-descriptors")
 @pytest.mark.parametrize("limit", [48, 64, 128])
+@pytest.mark.costly
 def test_all_plugins_work_with_few_descriptors(tmp_path, limit):
     found = run(FEW_DESCRIPTORS, tmp_path / "store", limit, json.dumps([PLUGINS, SMALL]))
 
@@ -92,6 +93,7 @@ def test_all_plugins_work_with_few_descriptors(tmp_path, limit):
 @pytest.mark.shows("process-limits")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 @pytest.mark.parametrize("mib", [1, 30, 300])
+@pytest.mark.costly
 def test_an_opening_without_memory_is_an_error_and_no_damage(tmp_path, mib):
     plugins = ["consumequeue", "index"]
     with reput.open(tmp_path / "store", plugins=plugins, sizes="rocketmq") as store:  # 1 GiB

@@ -133,6 +133,7 @@ def one_life(first: Path, copy: Path, flush: str, acknowledged, enough: int, tur
 
 @pytest.mark.proof
 @pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.costly
 def test_what_was_acknowledged_is_in_the_promoted_store(tmp_path, flush):
     chosen = random.Random(f"promoted {flush}")
     acknowledged: dict[bytes, int] = {}

@@ -96,6 +96,7 @@ class Life:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("flushed", [3])
+@pytest.mark.costly
 def test_whatever_readers_ask_beside_a_writer_that_mends_is_right_or_not_there_yet(
     tmp_path, flushed
 ):

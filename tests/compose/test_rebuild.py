@@ -52,6 +52,7 @@ def derived(path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.costly
 def test_all_that_can_be_rebuilt_is_and_comes_out_the_same(path, jobs):
     before = derived(path)
     for name in before:
@@ -107,6 +108,7 @@ def test_those_in_one_piece_have_a_process_beside_the_splits(tmp_path):
     assert all(isinstance(task, ScanTask) for task in tasks[1:])
 
 
+@pytest.mark.costly
 def test_a_comparison_changes_nothing_and_finds_what_differs(path):
     assert all(each.differences == () for each in rebuild(path, jobs=2, check=True))
     victim = next((path / "consumequeue").rglob("0" * 20))
@@ -125,6 +127,7 @@ def test_a_comparison_changes_nothing_and_finds_what_differs(path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.costly
 def test_a_comparison_in_a_store_that_cannot_be_written_is_made_elsewhere(
     path, tmp_path, monkeypatch, jobs
 ):
@@ -155,6 +158,7 @@ def test_on_other_machines_a_store_must_be_writable_for_a_comparison(path, monke
             run_rebuild(path, (), engine, check=True)
 
 
+@pytest.mark.costly
 def test_a_failure_says_where_and_leaves_everything_as_it_was(path):
     """A plugin that cannot write where it is told to: its directory is a file."""
     before = snapshot(path)
@@ -193,6 +197,7 @@ def in_parts_here():
 
 @pytest.mark.proof
 @pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.costly
 def test_a_power_cut_at_any_operation_leaves_the_files_of_the_log(
     tmp_path, is_there, record_property, monkeypatch
 ):

@@ -137,6 +137,7 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("name", "width"), RECORDINGS)
+@pytest.mark.costly
 def test_a_command_prints_what_was_recorded(name, width, directory) -> None:
     recorded = (DIRECTORY / f"{name}-{width}.txt").read_text(encoding="utf-8")
 

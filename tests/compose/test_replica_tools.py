@@ -41,6 +41,7 @@ def test_info_shows_the_role_and_the_master(run, replica):
     assert f"replica of {MASTER}" in run("info", replica).out
 
 
+@pytest.mark.costly
 def test_a_message_is_refused_with_the_masters_name(run, replica):
     before = snapshot(replica / "commitlog")
     outcome = run("put", replica, "orders", stdin="x\n")

@@ -50,6 +50,7 @@ def cleaned(golden_store, golden_rows):
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
+@pytest.mark.costly
 def test_a_store_that_we_cleaned_is_read_as_java_reads_one_without_those_files(
     cleaned, golden_rows, mode
 ):
@@ -155,6 +156,7 @@ def test_a_suspended_index_keeps_the_log_and_misses_nothing(tmp_path):
     assert (len(free.plan.held), free.min_physical_offset > held.min_physical_offset) == (0, True)
 
 
+@pytest.mark.costly
 def test_a_reader_in_another_process_sees_messages_or_a_clear_answer(tmp_path):
     """It has the store open, and reads on while the head goes under it."""
     code = """

@@ -79,6 +79,7 @@ def verify(root):
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.costly
 def test_ten_messages_take_less_than_a_mebibyte_open_killed_and_closed(tmp_path):
     root = tmp_path / "store"
     subprocess.run([sys.executable, "-c", CHILD, root], check=True)
@@ -102,6 +103,7 @@ def test_a_store_with_growing_files_goes_on_over_many_files(tmp_path):
     assert queue == [320, 320, 320, 12 * 20]
 
 
+@pytest.mark.costly
 def test_derived_files_that_grow_are_those_of_a_rebuild(tmp_path):
     fill(tmp_path / "s", 50, config=SMALL)
     before = sizes(tmp_path / "s")
@@ -253,6 +255,7 @@ class FailingAt(Disk):
         super().flush(descriptor)
 
 
+@pytest.mark.costly
 def test_a_fill_that_failed_anywhere_is_ended_by_the_next_one(tmp_path):
     fill(tmp_path / "whole", 30, config=SMALL)
     number, is_done = 0, False
@@ -276,6 +279,7 @@ def test_a_fill_that_failed_anywhere_is_ended_by_the_next_one(tmp_path):
     assert number > 8
 
 
+@pytest.mark.costly
 def test_a_fill_wants_a_closed_store(tmp_path):
     killed = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "k")], check=True)
     assert killed.returncode == 0

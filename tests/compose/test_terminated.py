@@ -43,6 +43,7 @@ put()
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.costly
 def test_a_writer_that_closes_and_exits_on_sigterm_leaves_everything_on_disk(tmp_path, flush):
     chance = random.Random(flush)
     for number in range(10 if is_soak() else 2):

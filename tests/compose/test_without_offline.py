@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 STORE = """
 import sys
 sys.modules["reput_tools.offline"] = None  # as if it were not installed
@@ -23,6 +25,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.costly
 def test_a_store_with_all_plugins_runs_without_the_offline_tools(tmp_path):
     command = [sys.executable, "-c", STORE, str(tmp_path / "store")]
 

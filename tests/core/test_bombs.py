@@ -111,6 +111,7 @@ def _store(root, data):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_a_store_of_lies_shows_the_messages_before_and_behind_them(tmp_path):
     for number, (name, lie) in enumerate(LIES.items()):
         first = record(body=b"first")
@@ -172,6 +173,7 @@ print("done")
 """
 
 
+@pytest.mark.costly
 def test_whatever_a_log_claims_it_opens_with_a_hundred_megabytes_to_spare(tmp_path):
     stores = [
         str(_store(tmp_path / str(number), data)) for number, data in enumerate(HUGE.values())

@@ -184,6 +184,7 @@ CONTENTS = st.sampled_from([b"", b"x", b'{"topicConfigTable":{"a":{"attributes":
 @settings(deadline=None, max_examples=40)
 @example({("dledger-n0", "currterm", "CURRENT"): b""})
 @given(st.dictionaries(PATHS, CONTENTS, max_size=4))
+@pytest.mark.costly
 def test_unknown_files_are_refused_without_a_change_or_left_as_they_are(files):
     with tempfile.TemporaryDirectory() as folder:
         root = filled(Path(folder) / "store")

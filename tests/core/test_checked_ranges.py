@@ -169,6 +169,7 @@ def test_a_reader_that_follows_a_writer_asks_nothing_of_what_comes_later(tmp_pat
     assert not [batch.finding for batch in batches if batch.finding is not None]
 
 
+@pytest.mark.costly
 def test_a_damaged_note_asks_nothing_and_is_a_problem(tmp_path):
     places = written(tmp_path)
     flip_name(tmp_path, *places[2])

@@ -59,6 +59,7 @@ def _run(code, *arguments):
 
 @pytest.mark.parametrize("mode", ["r", "w"])
 @pytest.mark.parametrize(("what", "size"), [("cut", 0), ("cut", 4096), ("cut", 5000), ("gone", 0)])
+@pytest.mark.costly
 def test_reading_a_file_that_was_taken_away_gives_less_and_no_signal(tmp_path, mode, what, size):
     receipts = _filled(tmp_path)
     whole = sum(receipt.end_offset <= FILE_SIZE + size for receipt in receipts)
@@ -98,6 +99,7 @@ except reput.ReputError as error:
 """
 
 
+@pytest.mark.costly
 def test_a_writer_whose_file_is_cut_dies_of_it_and_the_store_says_what_is_wrong(tmp_path):
     # The one place where a signal is possible: the file that is mapped for writing. Asking for its
     # size in front of every put would cost more than a put, and would still be a race.
@@ -112,6 +114,7 @@ def test_a_writer_whose_file_is_cut_dies_of_it_and_the_store_says_what_is_wrong(
         assert 0 < sum(len(batch) for batch in store.scan()) < 60
 
 
+@pytest.mark.costly
 def test_a_writer_whose_file_is_removed_is_told_at_the_next_flush_and_the_store_opens(tmp_path):
     _filled(tmp_path)
 

@@ -186,6 +186,7 @@ def test_a_spoiled_byte_of_a_head_costs_one_entry_at_most(back, tmp_path, record
         log.spoil(at - 48 + place, bytes([good]))
 
 
+@pytest.mark.costly
 def test_a_log_that_is_cut_anywhere_ends_before_the_cut(tmp_path, records):
     log = written(tmp_path, records)
     (log.root / "abort").touch()

@@ -60,6 +60,7 @@ def require_healthy(root):
 
 
 @pytest.mark.parametrize("case", STORES)
+@pytest.mark.costly
 def test_a_recorded_node_takes_messages_of_all_kinds(case, tmp_path):
     root = unpacked(f"dledger/{case}", tmp_path)
     (folder,) = root.glob("dledger-n0")
@@ -320,6 +321,7 @@ ACTIONS = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(ACTIONS)
+@pytest.mark.costly
 def test_appends_and_reads_of_any_order_agree_with_a_list(actions):
     with tempfile.TemporaryDirectory() as folder:
         log = written(Path(folder))
@@ -372,6 +374,7 @@ def _queue(store, queue_id):
 @pytest.mark.proof
 @pytest.mark.shows("power-cut")
 @pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.costly
 def test_power_cuts_lose_nothing_that_was_promised(flush, tmp_path):
     log = written(tmp_path / "before")
     options = {"plugins": ["consumequeue"], "config": {"commitlog": {"flush": flush}}}

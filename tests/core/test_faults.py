@@ -64,6 +64,7 @@ def test_writes_that_store_a_part_of_their_bytes_are_finished(tmp_path):
 
 @pytest.mark.shows("failed-flush")
 @pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.costly
 def test_what_was_promised_around_a_failed_flush_survives_a_power_cut(
     tmp_path, flush, record_property
 ):

@@ -157,6 +157,7 @@ def test_killed_between_any_two_operations_a_prefix_is_left(tmp_path, frame):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_cut_at_any_byte_the_stream_leaves_whole_records(tmp_path):
     # A record, one that ends its file, its blank, and the next file's first ones.
     master = Master.make(tmp_path / "master", [20, 3700, 60, 30])

@@ -74,6 +74,7 @@ def check_files(replica, begin, data, file_size):
 
 @QUIET
 @given(data=st.data())
+@pytest.mark.costly
 def test_random_splits_of_our_own_logs(scratch, data):
     log = data.draw(logs(min_size=1))
     stream = _stream_of(log)
@@ -118,6 +119,7 @@ def _splits(data, stream):
 
 @QUIET
 @given(data=st.data())
+@pytest.mark.costly
 def test_nearly_valid_bytes_are_refused_or_are_records(scratch, data):
     """Nothing but a documented error, and never a record that an opening would not find."""
     log = data.draw(logs(min_size=1))

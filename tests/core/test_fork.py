@@ -243,6 +243,7 @@ def test_a_child_may_open_the_store_for_reading_and_another_one_for_writing(tmp_
             reput.open(tmp_path / "a")
 
 
+@pytest.mark.costly
 def test_a_child_does_not_hold_the_lock_of_a_parent_that_died(tmp_path):
     program = """
         import os, sys

@@ -96,6 +96,7 @@ class StuckPlugin(reput.Plugin):
 
 
 @pytest.mark.parametrize("hook", ["reput_flush", "reput_work", "reput_dispatch", "reput_enrich"])
+@pytest.mark.costly
 def test_a_second_writer_waits_for_the_thread_that_a_closed_store_left_behind(tmp_path, hook):
     stuck = StuckPlugin(hook)
     store = reput.open(tmp_path, plugins=[stuck], config=CONFIG)

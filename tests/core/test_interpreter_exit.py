@@ -48,6 +48,7 @@ begun.wait()
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.costly
 def test_an_interpreter_that_ends_with_a_store_open_ends_and_loses_nothing(tmp_path, way):
     done = subprocess.run(
         [sys.executable, "-c", OPEN + WAYS[way], str(tmp_path)],

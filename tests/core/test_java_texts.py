@@ -59,6 +59,7 @@ def test_an_encoded_surrogate_is_one_replacement_in_every_way_to_a_text(tmp_path
     assert TextColumn(*_columns([data])).tolist() == [text]
 
 
+@pytest.mark.costly
 def test_columns_hash_what_java_decodes_behind_any_seed():
     rows = [row for name, block in blocks() if name != "2 bytes" for row in block[::23]]
     seed = java_string_hash("topic#")

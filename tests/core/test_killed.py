@@ -23,6 +23,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.costly
 def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
     loop = KillLoop(tmp_path)
 
@@ -32,6 +33,7 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
     assert loop.acked_count > 0 or not is_whole()
 
 
+@pytest.mark.costly
 def test_killed_writers_that_wait_for_the_disk_lose_nothing(tmp_path):
     loop = KillLoop(tmp_path, commitlog={"flush": "sync"})
 

@@ -79,6 +79,7 @@ def test_every_reentrant_lock_of_the_core_can_be_let_go():
 
 
 @pytest.mark.parametrize("threshold", [1, 5, 6, 9])
+@pytest.mark.costly
 def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
     class Circle:
         def __init__(self):

@@ -88,6 +88,7 @@ def test_many_messages_in_one_call_have_space(tmp_path, count):
         assert store.log.max_physical_offset + 8 <= max(size for _, size in disk.calls)
 
 
+@pytest.mark.costly
 def test_a_file_with_little_in_it_reserves_little(path):
     disk = RecordingDisk()
     file = opened(path, disk)

@@ -242,6 +242,7 @@ def _comparable(root):
 @pytest.mark.shows("repeated-recovery")
 @pytest.mark.proof
 @pytest.mark.parametrize("recovery", ["reput", "rocketmq"])
+@pytest.mark.costly
 def test_an_opening_that_is_interrupted_anywhere_is_finished_by_the_next_one(tmp_path, recovery):
     damaged = tmp_path / "damaged"
     _damaged(damaged, recovery=recovery)

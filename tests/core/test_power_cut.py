@@ -120,6 +120,7 @@ def test_properties_of_several_pages_are_whole_or_not_there(tmp_path, record_pro
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @pytest.mark.parametrize("workload", ["rolling", "reopened"])
+@pytest.mark.costly
 def test_a_crash_while_a_crash_is_recovered_from_costs_nothing_more(
     tmp_path, workload, flush, record_property
 ):
@@ -148,6 +149,7 @@ STEPS = st.one_of(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(flush=st.sampled_from(["sync", "async"]), steps=st.lists(STEPS, min_size=1, max_size=6))
+@pytest.mark.costly
 def test_so_it_is_with_any_workload(tmp_path_factory, flush, steps):
     def life(witness, root):
         witness.open(root)

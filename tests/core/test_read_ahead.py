@@ -250,6 +250,7 @@ def read_to(log, end, trace):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_wherever_a_signal_handler_raises_no_buffer_is_used_twice_and_nothing_hangs(log):
     alone, end = log.window_reader(), 0
     for _ in range(5):

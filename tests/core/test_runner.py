@@ -278,5 +278,6 @@ def set_from_outside(path):
             yield f"{path.relative_to(SOURCES)}:{node.lineno}"
 
 
+@pytest.mark.costly
 def test_nothing_but_its_runner_sets_the_state_of_a_plugin():
     assert [line for path in SOURCES.rglob("*.py") for line in set_from_outside(path)] == []

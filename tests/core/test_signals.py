@@ -285,6 +285,7 @@ def test_a_handler_that_closes_the_store_inside_of_trim_log_ends(tmp_path, other
     assert at > 1
 
 
+@pytest.mark.costly
 def test_a_handler_that_closes_a_store_that_closes_ends(tmp_path, other):
     for at in itertools.count(1, STEP):
         path = tmp_path / str(at)
@@ -303,6 +304,7 @@ def test_a_handler_that_closes_a_store_that_closes_ends(tmp_path, other):
     assert at > 1
 
 
+@pytest.mark.costly
 def test_ctrl_c_anywhere_in_close_leaves_a_store_that_a_second_close_gives_up(tmp_path, other):
     for at in itertools.count(1, STEP):
         path = tmp_path / str(at)

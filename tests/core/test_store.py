@@ -89,6 +89,7 @@ def test_prepared_and_rolled_back_messages_take_no_queue_offset(tmp_path):
     assert together.queue_offsets.tolist() == [0, 0, 1, 0, 2]
 
 
+@pytest.mark.costly
 def test_put_many_writes_the_bytes_that_single_puts_write(tmp_path):
     sent = [
         reput.Message(

@@ -122,6 +122,7 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     later.release()
 
 
+@pytest.mark.costly
 def test_a_copy_made_by_the_writers_process_does_not_give_up_its_lock(tmp_path):
     root = tmp_path / "store"
     with reput.open(root, plugins=[]) as store:
@@ -163,6 +164,7 @@ class ReadOnly(Disk):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+@pytest.mark.costly
 def test_who_may_only_read_keeps_writers_out_and_others_who_read_in(tmp_path, number):
     disk = ReadOnly()
     disk.number = number

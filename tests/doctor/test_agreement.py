@@ -17,6 +17,7 @@ def run():
         yield run
 
 
+@pytest.mark.costly
 def test_all_commands_count_the_same_messages_where_some_are_lost(run, root, tmp_path):
     offsets = [each[0] for each in places(root)]
     for row in LOST:

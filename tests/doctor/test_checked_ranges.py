@@ -39,6 +39,7 @@ def lose_name(root, place, size):
     flip_log(root, place + size - CRC_PROPERTY_SIZE + 3, 1)
 
 
+@pytest.mark.costly
 def test_a_record_whose_checksum_lost_its_name_is_a_loss(stored):
     root, places = stored
     lose_name(root, *places[7])

@@ -77,6 +77,7 @@ def records_of(root):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", STORES)
+@pytest.mark.costly
 def test_a_plain_store_answers_what_the_broker_answered(case, tmp_path):
     if "rocksdb" in case:
         pytest.importorskip("rocksdict")
@@ -295,6 +296,7 @@ def test_settings_in_rocksdb_need_its_package_or_are_left_out(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("case", ["settings-v2", "settings-single"])
+@pytest.mark.costly
 def test_settings_of_one_database_are_taken_along(case, tmp_path):
     pytest.importorskip("rocksdict")
     root, target = unpacked(f"rocketmq-5.5.0/{case}", tmp_path), tmp_path / "new"

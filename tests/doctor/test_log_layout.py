@@ -98,6 +98,7 @@ def test_exchanged_files_are_found_by_what_they_hold(root):
     assert places(root)[2 * SIZE] == str(files[1])
 
 
+@pytest.mark.costly
 def test_samples_of_a_large_file_agree_with_all_of_it(tmp_path):
     size = 4 << 20
     config = {"commitlog": {"file_size": size}}

@@ -318,6 +318,7 @@ def places(count, many=8):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", [SICK, SHIFTED])
+@pytest.mark.costly
 def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
     run, sick, tmp_path, monkeypatch, name
 ):
@@ -340,6 +341,7 @@ def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", [SICK, RENAMED])
+@pytest.mark.costly
 def test_an_interrupted_repair_in_place_is_taken_back(sick, tmp_path, monkeypatch, name):
     root = sick(name)
     before = contents(root)
@@ -359,6 +361,7 @@ def test_an_interrupted_repair_in_place_is_taken_back(sick, tmp_path, monkeypatc
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_an_interrupted_undo_is_finished_by_the_next_one(sick, tmp_path, monkeypatch):
     root = sick(RENAMED)
     before = contents(root)
@@ -463,6 +466,7 @@ def test_whatever_is_left_of_a_log_is_mended_and_gives_no_queue_offset_twice(tmp
             assert store.put(reput.Message(topic, b"more", queue_id)).queue_offset == end
 
 
+@pytest.mark.costly
 def test_a_log_without_anything_beside_it_is_a_store_again(tmp_path):
     origin = healthy("rocketmq-4.8.0-slow")
     log = {name: data for name, data in origin.files.items() if name.startswith("commitlog/")}

@@ -141,6 +141,7 @@ def test_damage_is_named_and_what_follows_it_is_counted(
     assert damage["physical_offset"] + damage["size"] < found["log"]["end_offset"]
 
 
+@pytest.mark.costly
 def test_every_damage_is_listed_whatever_the_number_of_processes(
     golden_store: Callable[[str], Path], golden_rows: Rows
 ) -> None:

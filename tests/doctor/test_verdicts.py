@@ -251,6 +251,7 @@ def test_a_log_without_messages_is_not_called_healthy(tmp_path):
 # --------------------------------------------------------------------------- repair
 
 
+@pytest.mark.costly
 def test_a_repair_repeats_the_doubt_and_keeps_what_the_index_said(root, tmp_path):
     change_keys(root)
     said = min((root / "index").iterdir())

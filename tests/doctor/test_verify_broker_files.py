@@ -66,6 +66,7 @@ def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
     assert not (tmp_path / "repaired").exists()
 
 
+@pytest.mark.costly
 def test_a_log_of_dledger_is_not_repaired_in_place(tmp_path):
     root = unpacked("dledger/5.3.3-mixed", tmp_path)
     (notice,) = [each for each in checked(root).findings if each.kind == "store.dledger"]

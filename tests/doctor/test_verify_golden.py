@@ -157,6 +157,7 @@ def test_a_changed_byte_of_each_field_of_an_index_header_is_named(golden_store):
         assert each.expected.startswith(name)
 
 
+@pytest.mark.costly
 def test_a_changed_slot_is_named_with_the_messages_of_its_chain(golden_store):
     root = golden_store("basic")
     path = sorted((root / "index").iterdir())[2]
@@ -219,6 +220,7 @@ def test_bytes_in_unused_space_are_named_too(golden_store):
     }
 
 
+@pytest.mark.costly
 def test_all_damage_of_one_file_is_listed(golden_store):
     root = golden_store("demo")
     queue = sorted((root / "consumequeue").rglob(f"{0:020d}"))[0]
@@ -279,6 +281,7 @@ def test_a_short_derived_file_says_which_messages_it_lacks(golden_store):
     assert found["consumequeue.size"].messages[0].queue_offset == 99
 
 
+@pytest.mark.costly
 def test_a_file_missing_in_the_middle_and_a_stray_one_keep_nothing_from_being_compared(
     golden_store,
 ):

@@ -71,6 +71,7 @@ def test_a_changed_byte_of_a_record_is_a_loss_that_is_named(byte, kind, root):
     assert report.exit_code == 8
 
 
+@pytest.mark.costly
 def test_all_damages_are_listed_also_by_several_processes(root):
     wanted = {place for place, *_ in places(root)[5:110:15]}
     for place in wanted:
@@ -314,6 +315,7 @@ def test_links_and_pipes_are_told_and_not_followed(root, tmp_path):
     assert "do not show" not in str(report.as_json())
 
 
+@pytest.mark.costly
 def test_hostile_bytes_never_raise(root):
     """Each tenth byte of a file is changed, file by file."""
     for number, path in enumerate(sorted(root.rglob("*"))):

@@ -427,6 +427,7 @@ def test_a_changed_record_is_a_loss_and_is_not_to_be_followed(tmp_path):
     assert all(each.advice.startswith("repair the log first") for each in units)
 
 
+@pytest.mark.costly
 def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(golden_store):
     root = golden_store("delay")
     levels = {"schedule": {"delay_levels": "1s 2s 4s"}}

@@ -106,6 +106,7 @@ def test_a_short_checkpoint_says_where_it_ends(root):
     assert one_finding(root, root / "checkpoint").found == "end of file at byte 3"
 
 
+@pytest.mark.costly
 def test_a_document_of_a_broker_that_is_cut_short_says_where_it_ends(root):
     path = root / "config" / "topics.json"
     path.parent.mkdir()
@@ -146,6 +147,7 @@ def with_notes(tmp_path, monkeypatch):
         ("config/timermetrics", "schedule.cut"),
     ],
 )
+@pytest.mark.costly
 def test_a_file_that_no_rebuild_makes_is_one_finding_when_it_is_cut_short(with_notes, name, kind):
     path = with_notes / name
     whole = path.read_bytes()

@@ -37,6 +37,7 @@ def put(root, first, count):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_every_message_is_exported_once_whenever_it_is_killed(tmp_path, record_property):
     root, out = str(tmp_path / "store"), str(tmp_path / "out")
     kills = 0

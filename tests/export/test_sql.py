@@ -371,6 +371,7 @@ def test_the_prompt_explains_itself(word, shown, capsys):
     assert capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2].count(shown) == 2
 
 
+@pytest.mark.costly
 def test_the_end_of_the_process_prints_nothing_more(made):
     command = [sys.executable, "-m", "reput", "sql", str(made), "SELECT 1 AS one", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -107,6 +107,7 @@ def test_a_name_server_knows_the_broker(tmp_path, run, master):
     assert outcome.code == 0, outcome
 
 
+@pytest.mark.costly
 def test_a_signal_ends_it_in_order_and_the_next_start_goes_on(tmp_path, master, run):
     path = tmp_path / "store"
     with process(path, master, "--json", "--plugins", "consumequeue") as follower:
@@ -125,6 +126,7 @@ def test_a_signal_ends_it_in_order_and_the_next_start_goes_on(tmp_path, master, 
     assert once(run, path, master).code == 0
 
 
+@pytest.mark.costly
 def test_a_killed_follower_goes_on_with_whole_records(tmp_path, run, log_bytes):
     path = tmp_path / "store"
     log = FakeLog(log_bytes[:60_001])  # inside of a record, as most places are
@@ -144,6 +146,7 @@ def test_a_killed_follower_goes_on_with_whole_records(tmp_path, run, log_bytes):
     assert set(found) == {1}
 
 
+@pytest.mark.costly
 def test_metrics_are_served_beside_those_of_the_store(tmp_path, master):
     options = ("--json", "--metrics", "127.0.0.1:0", "--plugins", "consumequeue")
     with process(tmp_path / "store", master, *options) as follower:
@@ -243,6 +246,7 @@ def test_a_store_with_messages_of_its_own_is_refused(tmp_path, run, master):
     assert "has messages of its own" in outcome.err
 
 
+@pytest.mark.costly
 def test_a_second_follower_of_a_directory_is_refused(tmp_path, run, master):
     path = tmp_path / "store"
     with process(path, master, "--json", "--plugins", "consumequeue") as follower:

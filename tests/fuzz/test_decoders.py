@@ -23,6 +23,7 @@ SAME_SIZE = {"store"}  # files of a store have the size that they have
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", sorted(decodertargets.TARGETS))
+@pytest.mark.costly
 def test_any_bytes_are_decoded_rightly_or_refused_with_a_typed_error(name, caplog):
     function, seeds = decodertargets.TARGETS[name]
     caplog.set_level(logging.CRITICAL + 1, "reput")

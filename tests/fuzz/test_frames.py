@@ -106,6 +106,7 @@ def test_any_frame_is_answered_or_closes_its_connection_alone(server, chance):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_many_frames_leave_the_server_and_its_store_as_they_were(server):
     chance = random.Random(int(os.environ.get("REPUT_FUZZ_SEED", "17")))
     for _ in range((FRAMES - DRAWN) // AT_ONCE):

@@ -138,6 +138,7 @@ def _as_recorded(store):
 
 
 @pytest.mark.parametrize("number", chosen())
+@pytest.mark.costly
 def test_what_is_unknown_is_refused_by_name_or_stays(tmp_path, number):
     chance = random.Random(f"unknown files {number}")
     again = f"the same case again: {command_for(CASE_VARIABLE, str(number))}"

@@ -141,6 +141,7 @@ def test_who_leaves_answers_unread_is_cut_if_others_wait_for_the_memory(
     until(lambda: answers.held_size == 0)
 
 
+@pytest.mark.costly
 def test_a_connection_that_ends_leaves_nothing_to_the_collector(served, silent_client, monkeypatch):
     seen: list[weakref.ref] = []
     pop = type(served.store.plugin("consumer").popper).pop

@@ -14,6 +14,7 @@ import reput
 from reput_tools.cli.kit import ExitCode
 
 
+@pytest.mark.costly
 def test_the_command_serves_clients_of_release_5(tmp_path):
     with reput.open(tmp_path / "store", plugins=["consumequeue", "consumer"]) as store:
         store.put(reput.Message("orders", b"1"))

@@ -228,6 +228,7 @@ def test_calls_of_clients_that_are_killed_are_forgotten():
         assert settled(listener) == (0, 0)
 
 
+@pytest.mark.costly
 def test_compressed_requests_count_as_they_are_in_memory():
     bomb = gzip.compress(bytes(15 << 20))
     with LocalBroker(grpc=True) as broker, Raw(broker.endpoints) as raw:

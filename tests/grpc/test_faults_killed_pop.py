@@ -171,6 +171,7 @@ def prepare(store):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_messages_that_are_out_survive_kills_of_the_server(tmp_path):
     store, chance = tmp_path / "store", random.Random(30)
     prepare(store)

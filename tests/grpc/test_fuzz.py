@@ -7,6 +7,7 @@ import random
 import threading
 from typing import Any
 
+import pytest
 from grpcclient import GrpcClient
 from leakserver import memory
 
@@ -62,6 +63,7 @@ class Fuzz:
         return message
 
 
+@pytest.mark.costly
 def test_any_call_is_answered_with_a_code_and_no_message_stays_out():
     fuzz, codes, out, before = Fuzz(30), set(), [], 0
     with LocalBroker(grpc=True) as broker, GrpcClient(broker.endpoints) as me:

@@ -103,6 +103,7 @@ def test_each_engine_stores_the_same_bytes_on_a_disk_that_watches(tmp_path):
     assert logs[0] == logs[1]
 
 
+@pytest.mark.costly
 def test_many_bytes_go_through_the_file_and_few_through_the_map(tmp_path):
     """Sizes on both sides of each border: 16 KiB of one write, a megabyte of one chunk."""
     sizes = [16 << 10, (16 << 10) - 200, 1, 300_000, 700_000, 400_000, 3_000_000, 64 << 10, 70_000]

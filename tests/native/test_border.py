@@ -101,6 +101,7 @@ def test_a_descriptor_that_is_none_leaves_flushes_to_the_caller(descriptor):
     assert flushed == [1]
 
 
+@pytest.mark.costly
 def test_a_cycle_through_the_properties_of_a_message_is_collected():
     class Owner:
         pass
@@ -186,6 +187,7 @@ print(reput.engine.ENGINE)
 
 
 @pytest.mark.parametrize("order", ["main first", "main last"])
+@pytest.mark.costly
 def test_a_second_interpreter_of_a_process_runs_the_kernels_in_python(monkeypatch, order):
     monkeypatch.delenv("REPUT_ENGINE", raising=False)
 

@@ -58,6 +58,7 @@ def assert_alike(data, base=0, file_end=None, **checks):
 
 @MANY
 @given(st.lists(messages, max_size=12), st.sampled_from([0, 4096, 1 << 40]), st.data())
+@pytest.mark.costly
 def test_messages_of_every_kind_in_windows_cut_anywhere(sent, base, data):
     log = log_of(sent, base)
     size = data.draw(st.integers(0, len(log)) | st.just(len(log)))
@@ -68,6 +69,7 @@ def test_messages_of_every_kind_in_windows_cut_anywhere(sent, base, data):
 
 @MANY
 @given(st.lists(messages, min_size=1, max_size=8), st.data())
+@pytest.mark.costly
 def test_damage_anywhere(sent, data):
     log = log_of(sent, 0)
     for mutation in data.draw(st.lists(fuzzing.mutations(len(log), [log]), min_size=1, max_size=4)):
@@ -80,6 +82,7 @@ def test_damage_anywhere(sent, data):
 @given(
     st.lists(st.binary(max_size=90) | st.text(max_size=20).map(str.encode), max_size=9), st.data()
 )
+@pytest.mark.costly
 def test_topics_and_tags_that_are_no_text(names, data):
     log, base = b"", 0
     for number, name in enumerate(names):
@@ -106,6 +109,7 @@ def record(topic, text, offset, number, body=b"b"):
     st.binary(max_size=2000) | st.lists(st.sampled_from(list(range(4))), max_size=900).map(bytes)
 )
 @settings(max_examples=200, deadline=None)
+@pytest.mark.costly
 def test_bytes_that_are_no_log(data):
     assert_alike(data)
 
@@ -119,6 +123,7 @@ def test_a_blank_and_what_is_none(left, further):
     assert_alike(log + blank, 0, len(log) + left + further)
 
 
+@pytest.mark.costly
 def test_many_messages_of_many_topics_in_many_windows():
     chance = random.Random(7)
     names = [f"topic-{number}" for number in range(3_000)] + ["x" * 120, "y" * 7]

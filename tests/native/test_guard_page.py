@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 READ_UP_TO_A_PAGE_THAT_NOBODY_MAY_READ = """
 import ctypes, faulthandler, mmap, random, struct
 import numpy as np
@@ -53,6 +55,7 @@ print(count)
 """
 
 
+@pytest.mark.costly
 def test_nothing_behind_a_window_is_read():
     command = [sys.executable, "-c", READ_UP_TO_A_PAGE_THAT_NOBODY_MAY_READ]
 

@@ -172,6 +172,7 @@ OPERATIONS = (
 
 @pytest.mark.proof
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.costly
 def test_ctrl_c_in_the_first_call_of_a_process_comes_out_as_it_is(operation):
     # Of threads of libraries, from Python 3.12 on: it is their matter.
     quiet = ("-W", "ignore:This process:DeprecationWarning")

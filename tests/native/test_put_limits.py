@@ -252,6 +252,7 @@ def run(script, *arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.costly
 def test_a_map_that_is_read_only_is_refused():
     done = run(READ_ONLY)
 
@@ -297,6 +298,7 @@ for call in (
 
 
 @plain_memory
+@pytest.mark.costly
 def test_no_memory_is_an_error_and_not_the_end_of_the_process():
     done = run(LITTLE_MEMORY)
 
@@ -337,6 +339,7 @@ with reput.open(sys.argv[3], plugins=[], config=config, threads=False) as store:
 
 
 @plain_memory
+@pytest.mark.costly
 def test_a_refused_put_leaves_nothing(tmp_path):
     done = run(REFUSED_PUTS, str(tmp_path / "store"))
 

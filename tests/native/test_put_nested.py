@@ -54,6 +54,7 @@ def opened(tmp_path):
 
 @pytest.mark.proof
 @ENGINES
+@pytest.mark.costly
 def test_a_destructor_puts_while_the_queue_offsets_are_read(tmp_path, engine):
     failures, receipts = [], []
     with engine(), reput.open(tmp_path / "store", plugins=[], threads=False) as store:
@@ -81,6 +82,7 @@ def test_a_destructor_puts_while_the_queue_offsets_are_read(tmp_path, engine):
 
 @pytest.mark.proof
 @ENGINES
+@pytest.mark.costly
 def test_every_method_is_called_while_the_queue_offsets_are_read(tmp_path, engine):
     """What the reput loop, retention, a flush and a put call, from a destructor."""
     failures, called = [], []
@@ -120,6 +122,7 @@ def test_every_method_is_called_while_the_queue_offsets_are_read(tmp_path, engin
 
 
 @ENGINES
+@pytest.mark.costly
 def test_threads_put_while_another_reads_the_queue_offsets(tmp_path, engine):
     failures, stop = [], threading.Event()
     with engine(), reput.open(tmp_path / "store", plugins=[], threads=False) as store:

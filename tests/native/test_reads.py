@@ -111,6 +111,7 @@ def shown(messages):
 
 @MANY
 @given(st.lists(strategies.messages(), min_size=1, max_size=6), st.booleans(), st.data())
+@pytest.mark.costly
 def test_records_that_are_beyond_doubt(sent, is_light, data):
     records, offset, listed = [], 1_000, []
     for number, message in enumerate(sent):
@@ -149,6 +150,7 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
 
 @MANY
 @given(st.lists(strategies.messages(), min_size=1, max_size=6), st.booleans(), st.data())
+@pytest.mark.costly
 def test_reads_that_end_at_a_limit_and_others(sent, is_light, data):
     base = 1_000
     log, listed = bytearray(data.draw(st.integers(0, 9), label="before")), []
@@ -344,6 +346,7 @@ def test_a_message_that_is_kept_keeps_little_memory(tmp_path):
         assert message.record == reput.MessageView(message.record).record
 
 
+@pytest.mark.costly
 def test_the_collector_visits_a_message_only_once_its_properties_may_lead_to_it(tmp_path):
     class Finalized:
         def __del__(self):
@@ -387,6 +390,7 @@ def test_columns_of_a_short_answer_keep_no_memory_of_what_was_read(tmp_path):
         assert memoryview(whole).nbytes < 1_200
 
 
+@pytest.mark.costly
 def test_bodies_that_rot_under_an_open_store(tmp_path, made):
     root = tmp_path / "store"
     shutil.copytree(made, root)

@@ -35,6 +35,7 @@ with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.AC
 
 @pytest.mark.parametrize("engine", [python_engine, contextlib.nullcontext])
 @pytest.mark.parametrize(("count", "body_size"), [(1, 60_001), (3, 10_002), (2, 2_003)])
+@pytest.mark.costly
 def test_another_process_that_sees_a_size_sees_the_whole_record(tmp_path, engine, count, body_size):
     """Put at once, written through the file, and written through the map."""
     message = reput.Message("T", b"x" * body_size, properties={"a": "b"})

@@ -76,6 +76,7 @@ def derived(root, engine):
 
 
 @pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.costly
 def test_queues_and_index_are_the_same_files(tmp_path, log, damaged):
     for engine in ("native", "python"):
         shutil.copytree(log, tmp_path / engine)

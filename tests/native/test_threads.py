@@ -88,6 +88,7 @@ def test_threads_that_share_property_places_find_the_same_places():
 
 
 @pytest.mark.usefixtures("every_allocation")
+@pytest.mark.costly
 def test_a_finalizer_may_use_the_table_that_makes_a_name():
     table, errors = topic_table(), []
 

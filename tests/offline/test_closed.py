@@ -66,6 +66,7 @@ def bodies(root):
 # --------------------------------------------------------------------------- who may hold it
 
 
+@pytest.mark.costly
 def test_a_store_that_another_process_has_open_is_refused_with_what_to_do(tmp_path):
     filled(tmp_path, 1)
     with subprocess.Popen(

@@ -73,6 +73,7 @@ def run_script(path, guard, directory=None):
     return subprocess.run(asked, capture_output=True, text=True, timeout=60, cwd=directory)
 
 
+@pytest.mark.costly
 def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
     done = run_script(tmp_path / "plain.py", "if True:")
 
@@ -87,6 +88,7 @@ def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
     assert done.stderr.count("plain.py") == 1
 
 
+@pytest.mark.costly
 def test_a_script_with_a_guard_is_imported_and_does_its_work_once(tmp_path):
     done = run_script(tmp_path / "guarded.py", 'if __name__ == "__main__":')
 
@@ -94,6 +96,7 @@ def test_a_script_with_a_guard_is_imported_and_does_its_work_once(tmp_path):
     assert done.stdout.count("done") == 1
 
 
+@pytest.mark.costly
 def test_processes_import_nothing_from_the_working_directory(tmp_path):
     directory = tmp_path / "store"
     directory.mkdir()
@@ -105,6 +108,7 @@ def test_processes_import_nothing_from_the_working_directory(tmp_path):
     assert done.stdout.count("done") == 1
 
 
+@pytest.mark.costly
 def test_a_process_that_is_killed_is_told_and_the_engine_goes_on():
     with LocalEngine(2) as engine:
         with pytest.raises(ProcessEndedError, match=r"killed, perhaps.*fewer processes"):

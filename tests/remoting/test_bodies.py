@@ -318,6 +318,7 @@ def test_a_registration_is_read_as_json_and_packed():
     assert Registration.decode(packed, is_packed=True) == registration
 
 
+@pytest.mark.costly
 def test_a_packed_registration_that_would_unpack_to_too_much_is_refused():
     bomb = zlib.compress(bytes(65 << 20))
 

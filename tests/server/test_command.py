@@ -74,6 +74,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.costly
 def test_a_new_store_is_made_served_and_left_whole(tmp_path):
     path = tmp_path / "store"
     with serving(path, *ANYWHERE) as process:
@@ -90,6 +91,7 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
         assert [each.body for each in store.read("orders", 0, 0)] == [b"x"]
 
 
+@pytest.mark.costly
 def test_records_name_the_broker_and_the_sender(tmp_path):
     path = tmp_path / "store"
     with serving(path, *ANYWHERE) as process:
@@ -104,6 +106,7 @@ def test_records_name_the_broker_and_the_sender(tmp_path):
     assert parse_message_id(sent.fields["msgId"]) == (pack_host(*broker), found.physical_offset)
 
 
+@pytest.mark.costly
 def test_a_file_of_options_stands_in_for_options_and_limits_and_configures_the_store(tmp_path):
     path, file = tmp_path / "store", tmp_path / "reput.toml"
     file.write_text(
@@ -158,6 +161,7 @@ def test_a_file_of_options_that_cannot_be_is_refused_with_a_word(tmp_path, text,
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.costly
 def test_what_was_begun_is_finished_when_a_signal_comes(small):
     with serving(small, *ANYWHERE, "--flush", "sync") as process:
         with WirePeer(address_of(process.facts["broker"])) as peer:
@@ -212,6 +216,7 @@ def test_a_signal_before_there_is_a_server_interrupts():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.costly
 def test_a_store_that_does_not_use_groups_does_not_later(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue"}, config=SMALL) as store:
         store.put(reput.Message("orders", b"x"))
@@ -240,6 +245,7 @@ def test_a_server_that_cannot_start_leaves_the_plugins_of_a_store_as_they_were(t
 
 
 @pytest.mark.parametrize("option", ["--metrics", "--web"])
+@pytest.mark.costly
 def test_two_options_with_one_address_are_both_named(tmp_path, option):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = "{}:{}".format(*free.getsockname())
@@ -260,6 +266,7 @@ def test_options_with_a_host_of_another_machine_are_all_named(tmp_path):
     assert done.stderr.endswith("choose another address with --listen and --namesrv\n")
 
 
+@pytest.mark.costly
 def test_a_store_that_another_process_writes_is_followed(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
         store.put(reput.Message("orders", b"before"))
@@ -289,6 +296,7 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
         ("rocketmq-5.5.0/settings-v2", b"orders 3", "billing", "20"),
     ],
 )
+@pytest.mark.costly
 def test_a_directory_that_is_not_written_is_served_for_reading(
     case, body, group, queue_offset, tmp_path
 ):
@@ -310,6 +318,7 @@ def test_a_directory_that_is_not_written_is_served_for_reading(
     assert snapshot(root) == before
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", ["4.9.7", "5.3.3-mixed", "5.5.0-killed"])
 def test_a_one_node_group_of_dledger_is_served_for_writing(case, tmp_path):
     root = unpacked(f"dledger/{case}", tmp_path)
@@ -333,6 +342,7 @@ def test_a_one_node_group_of_dledger_is_served_for_writing(case, tmp_path):
     assert checked(root).exit_code == 0
 
 
+@pytest.mark.costly
 def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path):
     file = tmp_path / "reput.toml"
     file.write_text("[commitlog]\nflush = 'sync'\n")
@@ -342,6 +352,7 @@ def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path)
     assert "[commitlog] is for who writes the store" in process.errors
 
 
+@pytest.mark.costly
 def test_a_damaged_copy_is_served_for_reading_and_left_as_it_is(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
         places = [store.put(reput.Message("orders", b"body-%d" % at)) for at in range(3)]
@@ -367,6 +378,7 @@ def test_a_damaged_copy_is_served_for_reading_and_left_as_it_is(tmp_path):
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.costly
 def test_keys_in_a_file_are_asked_for(small, tmp_path):
     keys = tmp_path / "keys.toml"
     keys.write_text('me = "secret"\n')
@@ -380,6 +392,7 @@ def test_keys_in_a_file_are_asked_for(small, tmp_path):
             assert (without.code, peer.receive().code) == (16, 0)
 
 
+@pytest.mark.costly
 def test_certificates_are_files_and_who_encrypts_is_answered(small, tmp_path):
     from certificates import make_certificates
 
@@ -393,6 +406,7 @@ def test_certificates_are_files_and_who_encrypts_is_answered(small, tmp_path):
     assert process.facts["tls"] == "enforcing"
 
 
+@pytest.mark.costly
 def test_metrics_are_where_the_command_says(small):
     import urllib.request
 
@@ -402,6 +416,7 @@ def test_metrics_are_where_the_command_says(small):
             assert json.load(answer) == {"status": "ok", "reasons": []}
 
 
+@pytest.mark.costly
 def test_what_people_read_names_the_next_step(small):
     command = [sys.executable, "-m", "reput", "serve", str(small), *ANYWHERE]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -423,6 +438,7 @@ def test_what_people_read_names_the_next_step(small):
     assert process.returncode == 0
 
 
+@pytest.mark.costly
 def test_who_can_be_reached_from_elsewhere_is_warned(small):
     options = ("--listen", "0.0.0.0:0", "--namesrv", "none", "--advertise", "127.0.0.1")
     with serving(small, *options) as process:
@@ -474,6 +490,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.costly
 def test_an_output_that_takes_nothing_is_no_matter_of_addresses(small):
     command = [sys.executable, "-m", "reput", "serve", str(small), "--listen", "127.0.0.1:0"]
     with open("/dev/full", "w") as full:

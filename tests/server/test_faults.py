@@ -69,6 +69,7 @@ def cuts(frames):
 
 
 @pytest.mark.parametrize("kind", HeaderKind)
+@pytest.mark.costly
 def test_a_connection_that_is_cut_anywhere_leaves_nothing_but_what_was_whole(served, kind, caplog):
     script = wirescript.numbered(wirescript.commands())
     frames = [encode_frame(each, kind) for each in script]

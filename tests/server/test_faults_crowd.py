@@ -123,6 +123,7 @@ def wait_until_gone(process, before):
     [150, pytest.param(1_000, marks=pytest.mark.skipif(not is_soak(), reason="REPUT_SOAK=1"))],
     ids=["many", "a-thousand"],
 )
+@pytest.mark.costly
 def test_clients_that_come_at_once_are_all_served_and_leave_nothing(tmp_path, count):
     with serving(tmp_path / "store") as process, WirePeer(process.address, 120) as other:
         other.ask(SEND, message("orders", 3), body=b"there is such a topic")
@@ -141,6 +142,7 @@ def test_clients_that_come_at_once_are_all_served_and_leave_nothing(tmp_path, co
     assert process.errors == ""
 
 
+@pytest.mark.costly
 def test_a_process_without_descriptors_refuses_connections_and_goes_on_later(tmp_path):
     with serving(tmp_path / "store", descriptors=160) as process:
         with WirePeer(process.address, 60) as first, contextlib.ExitStack() as stack:

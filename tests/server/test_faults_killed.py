@@ -86,6 +86,7 @@ def run(store, flush, kills, chance):
     "flush",
     ["sync", pytest.param("async", marks=pytest.mark.skipif(not is_soak(), reason="REPUT_SOAK=1"))],
 )
+@pytest.mark.costly
 def test_a_server_that_is_killed_owes_nobody_what_it_has_acknowledged(tmp_path, flush):
     lives = run(tmp_path / "store", flush, kill_count(2), random.Random(17))
 

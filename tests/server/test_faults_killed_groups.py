@@ -86,6 +86,7 @@ def bodies_of(store, topic):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_transactions_end_once_and_as_they_should_over_kills_of_the_server(tmp_path):
     chance, kills = random.Random(25), kill_count(2)
     with Lives(tmp_path) as lives:
@@ -119,6 +120,7 @@ def test_transactions_end_once_and_as_they_should_over_kills_of_the_server(tmp_p
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_retries_and_dead_letters_are_counted_over_kills_of_the_server(tmp_path):
     chance, kills = random.Random(26), kill_count(2)
     with Lives(tmp_path) as lives:
@@ -159,6 +161,7 @@ def test_retries_and_dead_letters_are_counted_over_kills_of_the_server(tmp_path)
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_members_of_two_processes_that_come_and_go_read_all_and_in_order(tmp_path):
     rounds = 60 if is_soak() else 4
     with Lives(tmp_path) as lives, lives.life() as server:

@@ -38,6 +38,7 @@ class Lives(SenderLives):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_retention_beside_kills_removes_whole_old_files_and_nothing_newer(tmp_path):
     root, chance = tmp_path / "store", random.Random(7)
     reput.open(root, plugins={"consumequeue", "consumer"}, config=CONFIG).close()

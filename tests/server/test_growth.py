@@ -166,6 +166,7 @@ def test_an_idle_log_costs_a_look_at_its_end(broker, pulls):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("count", [10, 1_000, 10_000])
+@pytest.mark.costly
 def test_looks_take_a_tenth_of_the_time_however_many_queues_there_are(broker, pulls, count):
     broker.seconds_each = 0.0001
     for number in range(count):

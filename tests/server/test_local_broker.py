@@ -171,6 +171,7 @@ def test_outside_of_its_block_it_says_so() -> None:
 # --------------------------------------------------------------------------- the fixture
 
 
+@pytest.mark.costly
 def test_the_fixture_is_a_broker(rocketmq_broker: LocalBroker) -> None:
     rocketmq_broker.put(Message("orders", b"1"))
 
@@ -232,6 +233,7 @@ def test_an_order_that_is_none_is_answered_with_what_is_wrong(
     assert error in found["error"]
 
 
+@pytest.mark.costly
 def test_the_process_says_where_it_is_and_ends_with_its_input() -> None:
     command = [sys.executable, "-m", "reput_server.testing"]
     with subprocess.Popen(
@@ -247,6 +249,7 @@ def test_the_process_says_where_it_is_and_ends_with_its_input() -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.costly
 def test_an_address_that_is_taken_is_an_error_in_one_line(broker: LocalBroker) -> None:
     command = [sys.executable, "-m", "reput_server.testing", "--listen", broker.address]
 

@@ -54,6 +54,7 @@ def peer_of(broker: LocalBroker) -> WirePeer:
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_members_are_read_as_a_real_broker_reads_them(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.CRITICAL)
 

@@ -112,6 +112,7 @@ def test_nobody_else_can_have_a_port_that_was_chosen():
                     other.bind(chosen.getsockname())
 
 
+@pytest.mark.costly
 def test_a_connection_that_comes_while_a_server_ends_is_closed(tmp_path):
     """It was accepted and left open, for the garbage collector to find in some later test."""
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}) as store:

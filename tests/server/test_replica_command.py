@@ -23,6 +23,7 @@ def refused(*arguments):
     return CliRunner().invoke(command_line, ["serve", *map(str, arguments)])
 
 
+@pytest.mark.costly
 def test_the_port_is_printed_and_its_slave_has_all_when_the_process_has_ended(tmp_path):
     command = [sys.executable, "-m", "reput", "serve", str(tmp_path / "store"), *ANYWHERE]
     with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as process:

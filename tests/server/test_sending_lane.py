@@ -39,6 +39,7 @@ def assert_same(places, data, address=ADDRESS):
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sendlanes.streams())
+@pytest.mark.costly
 def test_both_engines_take_the_same_of_any_bytes(places, data):
     assert_same(places, data)
 
@@ -152,6 +153,7 @@ def send_all(peer, count, rest=b""):
     peer.socket.sendall(data + rest)
 
 
+@pytest.mark.costly
 def test_all_are_stored_in_their_order_where_files_end(served, from_bytes):
     peer, count = served.peer(), 6_000  # three files of a megabyte
     for _ in range(count // 500):

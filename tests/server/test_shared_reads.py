@@ -229,6 +229,7 @@ def test_a_connection_that_only_sends_is_shared_until_it_asks_for_something_else
     assert shared(quick) == 1
 
 
+@pytest.mark.costly
 def test_all_of_many_connections_are_answered_and_stored_once(quick):
     peers, chance, bodies = [quick.peer() for _ in range(90)], random.Random(30), []
     for peer in peers:
@@ -368,6 +369,7 @@ def test_a_request_that_fails_closes_its_connection_only(quick, monkeypatch):
         assert peer.receive().code == ResponseCode.SUCCESS
 
 
+@pytest.mark.costly
 def test_sharing_goes_on_where_the_log_gets_more_space(quick):
     peer = quick.peer()
     send_singly(peer, peer_module._SHARED_AFTER)

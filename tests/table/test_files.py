@@ -38,6 +38,7 @@ def counted(root, log):
 
 
 @pytest.mark.shows("table")
+@pytest.mark.costly
 def test_any_earlier_table_and_any_progress_lead_to_the_same_counts(tmp_path):
     """After a power cut the file is that of any commit, whatever the log and the progress are."""
     log = sample_log()

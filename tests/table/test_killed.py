@@ -23,6 +23,7 @@ class SmallParts(CounterPlugin):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_each_message_counts_once_after_every_kill(tmp_path):
     counted = []
 

@@ -35,6 +35,7 @@ def counts(root):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.costly
 def test_a_table_is_rebuilt_from_splits(store, monkeypatch, jobs):
     expected = counts(store)
     monkeypatch.setattr(sys.modules["reput_table.plugin"].TablePlugin, "part_size", 64 << 20)

@@ -441,6 +441,7 @@ CUT_SOMEWHERE = {
         (HasAFormerHook, FORMER, None),
     ],
 )
+@pytest.mark.costly
 def test_a_bad_plugin_fails_what_it_does_wrong_and_nothing_else(
     plugin_type, must_fail, may_fail, tmp_path
 ):
@@ -474,6 +475,7 @@ class TestContract(HurriedContract):
     ("chosen", "counts"),
     [("come_again", "1 error"), ("any_message_is_taken or come_again", "1 failed, 1 skipped")],
 )
+@pytest.mark.costly
 def test_what_a_plugin_always_raises_is_shown_once_whatever_tests_are_chosen(
     chosen, counts, tmp_path
 ):
@@ -588,6 +590,7 @@ class RemembersOnlyContract(HurriedContract):
         return plugin.seen
 
 
+@pytest.mark.costly
 def test_a_plugin_without_files_is_tested_without_them(tmp_path):
     failed = failures_of(RemembersOnly, tmp_path, RemembersOnlyContract)
 

@@ -64,6 +64,7 @@ def test_a_point_has_no_more_states_than_it_is_given_places_for(tmp_path, most):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("most", [4, 64])
+@pytest.mark.costly
 def test_without_a_limit_every_look_of_every_point_is_tried(tmp_path, most):
     points = busy_disk(tmp_path / "disk").points
     tried = []

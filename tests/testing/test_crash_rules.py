@@ -195,6 +195,7 @@ def contract_of(bad: type[TrustingPlugin]) -> TrustingContract:
         SaysWhatIsDoneBeforeItIs,
     ],
 )
+@pytest.mark.costly
 def test_a_plugin_that_flushes_wrongly_does_not_survive_a_power_cut(tmp_path, bad, monkeypatch):
     monkeypatch.delenv("REPUT_CRASH_STATE", raising=False)
 
@@ -202,6 +203,7 @@ def test_a_plugin_that_flushes_wrongly_does_not_survive_a_power_cut(tmp_path, ba
         contract_of(bad).test_what_a_power_cut_leaves_is_caught_up(tmp_path, lambda *facts: None)
 
 
+@pytest.mark.costly
 def test_a_failure_is_seen_again_by_the_state_that_it_names(tmp_path, monkeypatch):
     contract = contract_of(ForgetsToFlushItsDirectory)
     monkeypatch.delenv("REPUT_CRASH_STATE", raising=False)
@@ -257,6 +259,7 @@ def test_a_state_of_another_life_that_was_not_reached_is_no_success(tmp_path, mo
         cuts.check_tried(at_least=1)
 
 
+@pytest.mark.costly
 def test_a_plugin_that_swallows_errors_of_the_disk_is_found(tmp_path, monkeypatch):
     monkeypatch.delenv("REPUT_FAULT", raising=False)
     contract = contract_of(TriesAFailedFlushAgain)

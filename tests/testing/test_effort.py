@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from reput_testing.casebudget import is_last_part, is_whole, least_count, part, part_of_count
@@ -104,3 +106,25 @@ def test_a_part_that_is_none_is_refused(monkeypatch, text):
 
     with pytest.raises(ValueError, match="REPUT_PROOFS: one:SEED, NUMBER/COUNT or"):
         part(range(5))
+
+
+@pytest.mark.parametrize("is_proof", [False, True])
+def test_the_commits_together_try_every_costly_test_and_every_case_of_a_costly_proof(
+    monkeypatch, request, is_proof
+):
+    plugins = request.config.pluginmanager.get_plugins()
+    (is_chosen,) = [each._is_chosen for each in plugins if hasattr(each, "_is_chosen")]
+    tried = set()
+    for number in range(256):
+        monkeypatch.setenv("REPUT_PROOFS", f"one:{number:040x}")
+        for test in range(20):
+            mark = SimpleNamespace(
+                nodeid=f"t.py::test_{test}", get_closest_marker=lambda _: is_proof
+            )
+            if is_chosen(mark):
+                tried.add((number, test, part(range(4))[0]))
+
+    assert {(test, case) for _, test, case in tried} == {
+        (t, c) for t in range(20) for c in range(4)
+    }
+    assert 0.2 < len(tried) / (256 * 20) < 0.3

@@ -176,6 +176,7 @@ def test_the_same_seed_gives_the_same_deaths():
     assert first != other
 
 
+@pytest.mark.costly
 def test_the_disk_kills_its_process_in_front_of_the_operation(tmp_path):
     script = (
         "import os, sys\n"
@@ -220,6 +221,7 @@ class Forgetful(KillContract):
         return plugin.count
 
 
+@pytest.mark.costly
 def test_a_plugin_that_counts_messages_twice_after_a_kill_is_found_out(tmp_path):
     with pytest.raises(AssertionError, match="after a kill: another state") as failure:
         Forgetful().test_after_every_kill_it_agrees_with_the_log(tmp_path)
@@ -238,6 +240,7 @@ class RaisingPlugin(reput.Plugin):
         raise ZeroDivisionError("no message is good enough")
 
 
+@pytest.mark.costly
 def test_a_writer_that_fails_is_told_with_its_words(tmp_path):
     loop = KillLoop(tmp_path, [PluginSource.of("raising", RaisingPlugin, {})])
 

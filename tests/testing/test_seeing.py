@@ -89,6 +89,7 @@ def contract_of(plugin_type: type[Any], base: type[HurriedContract]) -> Any:
     return type("Contract", (base,), {"plugin_type": plugin_type})()
 
 
+@pytest.mark.costly
 def test_a_plugin_that_passes_over_every_message_fails_and_is_told_what_to_fill_in(tmp_path):
     failures = failures_of(PricesPlugin, tmp_path, Unfed)
 
@@ -98,6 +99,7 @@ def test_a_plugin_that_passes_over_every_message_fails_and_is_told_what_to_fill_
     assert "fill in messages() of the contract" in text
 
 
+@pytest.mark.costly
 def test_with_messages_that_it_acts_on_it_keeps_all_rules(tmp_path):
     assert failures_of(PricesPlugin, tmp_path, Fed) == {}
 
@@ -193,6 +195,7 @@ def test_a_crash_contract_with_messages_has_what_it_compares(tmp_path):
     FedCrashes().test_crash_messages_change_its_state(tmp_path)
 
 
+@pytest.mark.costly
 def test_a_kill_contract_whose_messages_change_nothing_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("REPUT_KILLS", "15")
     monkeypatch.setenv("REPUT_KILL_SEED", "7")
@@ -207,6 +210,7 @@ def test_a_kill_contract_whose_messages_change_nothing_fails(tmp_path, monkeypat
         )
 
 
+@pytest.mark.costly
 def test_a_kill_contract_with_messages_has_what_it_compares(tmp_path, monkeypatch):
     monkeypatch.setenv("REPUT_KILLS", "15")
     monkeypatch.setenv("REPUT_KILL_SEED", "7")

@@ -64,6 +64,7 @@ def groups_in(root):
 # --------------------------------------------------------------------------- what is done
 
 
+@pytest.mark.costly
 def test_a_test_message_is_stored_with_all_its_fields(root):
     values = {"topic": "orders", "queue": "2", "tag": "paid", "keys": "a b", "body": "<b>\n中"}
 
@@ -210,6 +211,7 @@ def test_a_question_is_answered_once_and_for_its_own_action(root):
     assert "answered already" in again.text
 
 
+@pytest.mark.costly
 def test_only_so_many_questions_are_kept(root):
     with pages(root, can_write=True) as client:
         first = asked(client, "suspend", plugin="index").text

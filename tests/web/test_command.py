@@ -24,6 +24,7 @@ def root(tmp_path):
     return tmp_path / "store"
 
 
+@pytest.mark.costly
 def test_it_prints_where_the_pages_are_and_serves_them_until_a_signal(root, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("correct horse\n")

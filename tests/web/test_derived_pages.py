@@ -52,6 +52,7 @@ def test_open_transactions_are_listed_by_age_and_lead_to_their_messages(kept):
         assert kept.get(f"/message.json?at={at}").json()["topic"] == "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
+@pytest.mark.costly
 def test_the_log_is_read_on_by_further_requests_until_all_transactions_are_known(tmp_path):
     with reput.open(tmp_path, plugins=["transaction"], threads=False) as store:
         plugin = store.plugin("transaction")
@@ -129,6 +130,7 @@ def test_a_key_has_versions_that_are_kept_and_that_only_the_log_has(kept):
         assert (lead["kind"], lead["leads_here"]) == ("compacted", False)
 
 
+@pytest.mark.costly
 def test_messages_of_a_compacted_topic_lead_to_their_own_pages(kept):
     for order in ("newest", "oldest"):
         for queue, offsets in (
@@ -226,6 +228,7 @@ def test_what_is_not_there_or_not_valid_is_refused(kept, address, status):
 # --------------------------------------------------------------------------- times, leads
 
 
+@pytest.mark.costly
 def test_a_time_is_selected_without_scripts_and_the_page_shows_it(story):
     whole = story.get("/overview.json").json()["activity"]
     page = Elements(story.get("/overview").text)

@@ -46,6 +46,7 @@ def test_every_text_of_an_action_has_a_translation():
     assert {each for each in texts if each} - CHINESE.keys() == set()
 
 
+@pytest.mark.costly
 def test_no_translation_is_left_over():
     whole = "\n".join(path.read_text(encoding="utf-8") for path in TEMPLATES)
     sources = [path for path in PACKAGE.rglob("*.py") if not path.stem.startswith("chinese")]

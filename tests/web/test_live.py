@@ -119,6 +119,7 @@ def pulled(peer, offset):
     return peer.ask(RequestCode.PULL_MESSAGE, pull)
 
 
+@pytest.mark.costly
 def test_pages_of_a_server_show_what_it_does(tmp_path):
     with served(tmp_path / "store") as (store, server, address):
         with work(server, store):
@@ -147,6 +148,7 @@ def test_pages_of_a_server_show_what_it_does(tmp_path):
     assert "orders" in topics
 
 
+@pytest.mark.costly
 def test_a_server_that_is_degraded_is_shown_so(tmp_path):
     with served(tmp_path / "store") as (store, server, address):
         server.keeper.max_age = 0
@@ -159,6 +161,7 @@ def test_a_server_that_is_degraded_is_shown_so(tmp_path):
     assert '<span class="chip">suspended</span>' in page
 
 
+@pytest.mark.costly
 def test_actions_go_to_the_store_that_is_served(tmp_path):
     with served(tmp_path / "store", can_write=True) as (store, _, address):
         status, _ = done(address, "send", topic="orders", queue="0", body="by hand")
@@ -174,6 +177,7 @@ def test_actions_go_to_the_store_that_is_served(tmp_path):
     assert [each["state"] for each in log] == ["done"] * 3
 
 
+@pytest.mark.costly
 def test_a_client_elsewhere_learns_a_new_offset_by_its_next_pull(tmp_path):
     with served(tmp_path / "store", can_write=True) as (store, server, address):
         with work(server, store) as peer:
@@ -186,6 +190,7 @@ def test_a_client_elsewhere_learns_a_new_offset_by_its_next_pull(tmp_path):
     assert answer.fields["nextBeginOffset"] == "2"
 
 
+@pytest.mark.costly
 def test_what_cannot_be_done_is_said_by_the_process_that_serves(tmp_path):
     with served(tmp_path / "store", can_write=True) as (store, _, address):
         store.put(reput.Message("orders", b"x", 0))
@@ -200,6 +205,7 @@ def test_what_cannot_be_done_is_said_by_the_process_that_serves(tmp_path):
     assert "exists already" in answers[1][1]
 
 
+@pytest.mark.costly
 def test_pages_of_a_store_for_reading_change_nothing(tmp_path):
     reput.open(tmp_path / "store", plugins=PLUGINS).close()
     with served(tmp_path / "store", "r") as (_, _, address):
@@ -211,6 +217,7 @@ def test_pages_of_a_store_for_reading_change_nothing(tmp_path):
             pass
 
 
+@pytest.mark.costly
 def test_pages_that_end_are_started_again(tmp_path):
     with served(tmp_path / "store") as (_, server, address):
         process = server.pages._process
@@ -238,6 +245,7 @@ def test_pages_that_do_not_start_are_an_error(tmp_path, monkeypatch):
         pass
 
 
+@pytest.mark.costly
 def test_pages_are_started_again_after_a_start_that_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(pagesprocess, "_AGAIN_S", 0.0)
     starts, start = iter((no_process, no_process)), subprocess.Popen
@@ -254,6 +262,7 @@ def test_pages_are_started_again_after_a_start_that_fails(tmp_path, monkeypatch)
     assert (status, next(starts, None)) == (200, None)
 
 
+@pytest.mark.costly
 def test_pages_import_nothing_from_the_working_directory(tmp_path, monkeypatch):
     for name in ("json.py", "pickle.py", "reput_web.py"):
         (tmp_path / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n", "utf-8")
@@ -267,6 +276,7 @@ def test_pages_import_nothing_from_the_working_directory(tmp_path, monkeypatch):
     assert not (tmp_path / "imported").exists()
 
 
+@pytest.mark.costly
 def test_other_addresses_need_a_password(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("correct horse\n", encoding="utf-8")
@@ -306,6 +316,7 @@ def process(*arguments):
     assert found.returncode == 0
 
 
+@pytest.mark.costly
 def test_serve_has_pages_that_end_with_it(tmp_path):
     ports = ("--listen", "127.0.0.1:0", "--namesrv", "none", "--no-fast-port")
     with process("serve", tmp_path / "store", *ports) as address:
@@ -317,6 +328,7 @@ def test_serve_has_pages_that_end_with_it(tmp_path):
         asked(address, "/overview")
 
 
+@pytest.mark.costly
 def test_follow_has_pages_of_what_comes_and_changes_only_plugins(tmp_path):
     log = FakeLog(log_of(tmp_path / "master", 200))
     with FakeMaster(log) as master:

@@ -42,6 +42,7 @@ def every_row(client, address):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", [*GOLDEN, *DAMAGED])
+@pytest.mark.costly
 def test_every_page_of_a_recorded_store_can_be_read(golden_store, case):
     root = golden_store(case)
 
@@ -59,6 +60,7 @@ def test_every_page_of_a_recorded_store_can_be_read(golden_store, case):
                 assert client.get(page, params={"at": offset}).status_code == 200
 
 
+@pytest.mark.costly
 def test_the_whole_log_is_the_same_in_both_directions_and_pages_of_any_size(golden_store, tmp_path):
     small = story_store(tmp_path / "small")
     for root, counts in ((golden_store("basic"), (97, 500)), (small, (1,))):
@@ -328,6 +330,7 @@ def test_messages_are_counted_as_in_info_without_lost_ones(golden_store, run, tm
             assert {each["topic"]: each["message_count"] for each in shown} == counts
 
 
+@pytest.mark.costly
 def test_the_overview_names_open_transactions_and_overdue_messages(golden_store, run):
     root = golden_store("../rocketmq-5.5.0/default")
     report = run("report", root, "--json").json

@@ -103,6 +103,7 @@ def test_hostile_names_properties_and_bodies_do_nothing(attacked, number):
     assert whole.headers["content-disposition"] == f'attachment; filename="message-{offset}.bin"'
 
 
+@pytest.mark.costly
 def test_hostile_names_are_listed_and_their_links_lead_to_them(attacked):
     client, offsets, _ = attacked
     listed = offsets_in(client.get("/messages?count=200").text)

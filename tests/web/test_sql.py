@@ -12,6 +12,7 @@ pytest.importorskip("duckdb")
 COUNTS = "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic"
 
 
+@pytest.mark.costly
 def test_rows_are_shown_drawn_and_downloaded(story):
     expected = [["%DLQ%billing", 1], ["%RETRY%billing", 2]]
     expected += [["SCHEDULE_TOPIC_XXXX", 2], ["orders", 151], ["payments", 50]]
@@ -74,6 +75,7 @@ def test_a_query_ends_when_its_time_is_over(tmp_path):
     assert "0.3 s" in answer.json()["error"]
 
 
+@pytest.mark.costly
 def test_a_large_answer_is_cut_and_says_so(story):
     query = "SELECT repeat('x', 1000000) FROM range(1000)"
 

@@ -253,6 +253,7 @@ def test_a_file_of_a_run_that_cannot_be_flushed_is_made_again_and_stops_nothing_
         assert read(store) == [(14, "k", b"behind")]
 
 
+@pytest.mark.costly
 def test_reads_during_runs_see_every_key(tmp_path):
     with open_store(tmp_path) as store:
         put(store, *[(f"k{n % 7}", b"%d" % n) for n in range(70)])
@@ -343,6 +344,7 @@ def test_a_topic_that_is_named_later_gets_what_was_stored_before(tmp_path):
 
 
 @pytest.mark.shows("compaction")
+@pytest.mark.costly
 def test_every_operation_of_a_run_may_fail_once(tmp_path):
     """The run is tried again, from the beginning or from where names were changing."""
     number, failed = 0, True

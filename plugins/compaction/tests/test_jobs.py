@@ -45,6 +45,7 @@ class Wide(LocalEngine):
     memory=st.sampled_from([65_536, 1 << 20]),
     parallelism=st.sampled_from([1, 5]),
 )
+@pytest.mark.costly
 def test_the_files_are_the_same(
     tmp_path_factory, small_tasks, rounds, split_size, memory, parallelism
 ):
@@ -78,6 +79,7 @@ def living(store):
     return {key: body for key, body in found.items() if body}
 
 
+@pytest.mark.costly
 def test_many_messages_in_many_parts_and_many_tasks(tmp_path, small_tasks):
     root, clock = str(tmp_path / "store"), ManualClock()
     options = {"sizes": (20_000, 2_000), "offset_map_size": 65_536}
@@ -92,6 +94,7 @@ def test_many_messages_in_many_parts_and_many_tasks(tmp_path, small_tasks):
     assert found == expected
 
 
+@pytest.mark.costly
 def test_it_is_the_same_in_several_processes(tmp_path, small_tasks):
     root, clock = str(tmp_path / "store"), ManualClock()
     with open_store(root, clock) as store:

@@ -90,6 +90,7 @@ class FailingIn(LocalEngine):
 
 
 @pytest.mark.parametrize("kind", [ScanTask, MergeTask, LayTask, WriteTask])
+@pytest.mark.costly
 def test_a_job_that_fails_changes_nothing_and_can_be_done_again(closed, kind):
     root, expected = closed
     with open_store(root) as store:
@@ -136,6 +137,7 @@ def test_a_record_that_is_not_its_unit_s_is_told_and_nothing_is_changed(closed):
 
 
 @pytest.mark.parametrize("number", range(5))
+@pytest.mark.costly
 def test_whoever_is_killed_between_two_rounds_leaves_the_store_as_it_was(closed, tmp_path, number):
     root, expected = closed
     killed = tmp_path / "killed"
@@ -166,6 +168,7 @@ def test_whoever_is_killed_between_two_rounds_leaves_the_store_as_it_was(closed,
     }
 
 
+@pytest.mark.costly
 def test_whoever_is_killed_between_two_queues_leaves_the_others_to_the_next_run(
     closed, tmp_path, monkeypatch
 ):
@@ -247,6 +250,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.costly
 def test_a_driver_that_is_killed_in_a_round_costs_nothing_but_the_job(closed, tmp_path, number):
     root, expected = closed
     script = tmp_path / "driver.py"

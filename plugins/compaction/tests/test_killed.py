@@ -34,6 +34,7 @@ class QuietPlugin(CompactionPlugin):
     queue_file_size: ClassVar[int] = 1 << 10
 
 
+@pytest.mark.costly
 def test_whenever_a_writer_is_killed_the_latest_value_of_every_key_is_there(tmp_path):
     runs = []
 

@@ -53,6 +53,7 @@ def a_close(store):
 @pytest.mark.proof
 @pytest.mark.parametrize("works_first", [True, False] if is_soak() else [True])
 @pytest.mark.parametrize("life", [a_flush, a_run, a_close], ids=lambda life: life.__name__)
+@pytest.mark.costly
 def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, life, works_first):
     clock = ManualClock()
     entries = [each for each in many(360, 60) if each[2:] == (0, "t")][:24]

@@ -42,6 +42,7 @@ def root(tmp_path):
 
 
 @pytest.mark.parametrize("size", [64 << 20, 40 << 20])
+@pytest.mark.costly
 def test_a_unit_that_states_too_large_a_record_costs_no_memory(root, size):
     (units,) = root.joinpath("compaction", "compactionCq", "T", "0").iterdir()
     with units.open("r+b") as file:

@@ -141,6 +141,7 @@ DIRECTORY = ""
 
 
 @pytest.mark.shows("compaction")
+@pytest.mark.costly
 def test_histories(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "DIRECTORY", str(tmp_path))
     case = CompactedTopic.TestCase()

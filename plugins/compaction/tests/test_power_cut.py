@@ -149,6 +149,7 @@ def read_all(store):
 @pytest.mark.shows("compaction")
 @pytest.mark.parametrize("retention", [0, 10**9])
 @pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.costly
 def test_whatever_a_power_cut_leaves_has_the_latest_value_of_every_key(
     tmp_path, workload, retention, record_property
 ):
@@ -161,6 +162,7 @@ def test_whatever_a_power_cut_leaves_has_the_latest_value_of_every_key(
 
 
 @pytest.mark.shows("compaction")
+@pytest.mark.costly
 def test_a_crash_while_an_exchange_is_finished_costs_nothing(tmp_path, record_property):
     cuts = PowerCuts(tmp_path, tries=10)
 

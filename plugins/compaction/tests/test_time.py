@@ -44,6 +44,7 @@ def check(store, times, kept):
 
 
 @pytest.mark.parametrize("times", [range(40), [*range(20, 40), *range(20)]])
+@pytest.mark.costly
 def test_messages_that_only_the_compacted_queue_has_are_found(tmp_path, times):
     clock, times = ManualClock(), list(times)
     with open_store(tmp_path, clock) as store:

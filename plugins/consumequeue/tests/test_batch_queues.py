@@ -146,6 +146,7 @@ def longer(folder):
 
 @pytest.mark.parametrize("harm", [removed, torn, longer])
 @pytest.mark.parametrize("is_known", [False, True], ids=["broker's", "reput's"])
+@pytest.mark.costly
 def test_a_killed_store_gets_the_brokers_bytes_back(harm, is_known, tmp_path):
     root = unpacked(CASE, tmp_path)
     before = units_of(root)
@@ -164,6 +165,7 @@ def test_a_killed_store_gets_the_brokers_bytes_back(harm, is_known, tmp_path):
     assert not (root / "consumequeue/orders").exists()
 
 
+@pytest.mark.costly
 def test_a_rebuild_makes_the_same_files_and_the_doctor_sees_each_change(tmp_path):
     root = unpacked(CASE, tmp_path)
     before = units_of(root)
@@ -181,6 +183,7 @@ def test_a_rebuild_makes_the_same_files_and_the_doctor_sees_each_change(tmp_path
         assert units_of(root) == before
 
 
+@pytest.mark.costly
 def test_puts_go_on_where_the_broker_stopped_and_a_log_that_ends_earlier_cuts_them(tmp_path):
     root = unpacked(CASE, tmp_path)
 
@@ -318,6 +321,7 @@ def test_a_count_that_no_queue_can_have_is_not_listed(text, tmp_path):
         assert (queue.max_offset, queue.extent) == (1, (0, 1))
 
 
+@pytest.mark.costly
 def test_a_queue_whose_messages_are_gone_goes_on_where_it_was(tmp_path):
     root = tmp_path / "s"
     with made(root) as store:
@@ -362,6 +366,7 @@ def test_files_of_another_size_keep_it_and_a_queue_goes_on_in_the_next_file(tmp_
     assert Disk().at(str(root)).exists(str(folder))
 
 
+@pytest.mark.costly
 def test_a_repair_of_the_log_leaves_holes_and_no_other_finding(tmp_path):
     root, repaired = unpacked(CASE, tmp_path), tmp_path / "repaired"
     with open(root / "commitlog/00000000000000000000", "r+b") as log:

@@ -205,6 +205,7 @@ with reput.open(root, mode, threads=False) as store:
 
 @pytest.mark.parametrize("mode", ["r", "w"])
 @pytest.mark.parametrize("size", [0, 7, 20, 40])
+@pytest.mark.costly
 def test_a_queue_file_cut_under_a_reader_gives_fewer_messages(tmp_path, mode, size):
     small = SmallStore(tmp_path / "store", plugins=("consumequeue",), count=13)
     name = "consumequeue/T/0/" + f"{0:020d}"
@@ -224,6 +225,7 @@ def test_a_queue_file_cut_under_a_reader_gives_fewer_messages(tmp_path, mode, si
     assert found > 0
 
 
+@pytest.mark.costly
 def test_any_change_of_a_queue_file_is_an_error_or_sound_messages(tmp_path):
     from hypothesis import HealthCheck, given, settings
 

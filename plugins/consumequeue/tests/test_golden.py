@@ -170,6 +170,7 @@ def test_a_log_without_its_head_gives_queues_that_begin_pre_blank(golden_store):
 
 
 @pytest.mark.parametrize("case", ["slow", "trimmed", "basic"])
+@pytest.mark.costly
 def test_offsets_by_time_follow_the_rule_of_the_newest_release(case, golden_store, golden_rows):
     """LOWER: first message at the time or later; UPPER: last at the time or earlier, clamped.
 

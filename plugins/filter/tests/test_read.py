@@ -269,6 +269,7 @@ EXPRESSIONS = [
     st.integers(1, 60),
     st.integers(100, 3_000),
 )
+@pytest.mark.costly
 def test_filtered_reads_are_plain_reads_without_the_others(
     filled, expression, start, max_count, max_bytes
 ):

@@ -86,6 +86,7 @@ def test_a_topic_that_is_not_compacted_is_not_found(run, store):
     assert "'prises' is not compacted; compacted topics: orders, prices" in err
 
 
+@pytest.mark.costly
 def test_several_processes_do_the_same(run, store):
     code, out, err = run("compact", store, "--jobs", 2, "--json")
 

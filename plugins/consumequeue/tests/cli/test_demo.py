@@ -4,10 +4,13 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from reput_tools.cli.kit import demostore
 from reput_tools.cli.kit.exitcodes import ExitCode
 
 
+@pytest.mark.costly
 def test_the_demo_is_right_about_every_message(run, tmp_path) -> None:
     path = tmp_path / "demo"
 
@@ -24,6 +27,7 @@ def test_the_demo_is_right_about_every_message(run, tmp_path) -> None:
     assert outcome.err == ""
 
 
+@pytest.mark.costly
 def test_the_demo_shows_what_to_try_next_and_that_works(run, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["reput"])  # however pytest itself was called
     outcome = run("demo", "--directory", tmp_path / "demo", "--count", 1)
@@ -42,6 +46,7 @@ def test_the_demo_shows_what_to_try_next_and_that_works(run, tmp_path, monkeypat
     assert sum(topic["message_count"] for topic in document["topics"]) == 60_001
 
 
+@pytest.mark.costly
 def test_a_message_that_is_not_what_java_wrote_is_found(run, tmp_path, monkeypatch) -> None:
     unpack = demostore.unpack
 
