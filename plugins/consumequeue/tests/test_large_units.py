@@ -48,6 +48,7 @@ def root(tmp_path_factory):
 
 @pytest.mark.parametrize("answers", ["messages", "columns"])
 @pytest.mark.parametrize("size", [64 << 20, 40 << 20])
+@pytest.mark.costly
 def test_a_unit_that_states_too_large_a_record_costs_no_memory(root, size, answers):
     (units,) = root.joinpath("consumequeue", "T", "0").iterdir()
     with units.open("r+b") as file:

@@ -185,6 +185,7 @@ def test_old_files_that_are_damaged_do_not_keep_a_rebuild_from_being_made(tmp_pa
         assert put(store, "Old") == 10
 
 
+@pytest.mark.costly
 def test_both_ways_to_rebuild_make_the_same_files(tmp_path):
     made(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")

@@ -111,6 +111,7 @@ def test_whatever_a_power_cut_leaves_has_the_queues_of_its_log(
 
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.costly
 def test_a_crash_while_a_crash_is_recovered_from_costs_no_unit(tmp_path, flush, record_property):
     cuts = PowerCuts(tmp_path, tries=8)
 

@@ -64,6 +64,7 @@ class Life:
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("flushed", "extend"), [(0, False), (8, False), (3, True)])
+@pytest.mark.costly
 def test_beside_a_writer_that_mends_what_a_kill_has_left(tmp_path, flushed, extend):
     life = Life(tmp_path, extend=extend)
     root = killed(
@@ -90,6 +91,7 @@ def closed(tmp_path):
     return life, tmp_path / "store"
 
 
+@pytest.mark.costly
 def test_beside_a_backfill_from_the_start(closed):
     life, root = closed
 
@@ -105,6 +107,7 @@ def test_beside_a_backfill_from_the_start(closed):
 
 
 @pytest.mark.proof
+@pytest.mark.costly
 def test_beside_a_rebuild(closed):
     life, root = closed
 

@@ -53,6 +53,7 @@ def path(made, tmp_path):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", ["demo", "basic", "v6", "batch", "transaction", "slow"])
+@pytest.mark.costly
 def test_of_stores_that_java_wrote_too(case, golden_store):
     root = golden_store(case)
     before = tree(root)
@@ -66,6 +67,7 @@ def test_of_stores_that_java_wrote_too(case, golden_store):
     assert found
 
 
+@pytest.mark.costly
 def test_of_a_log_that_lost_its_head_the_first_units_are_blank(golden_store):
     in_order, in_parts = golden_store("trimmed"), golden_store("trimmed")
 
@@ -77,6 +79,7 @@ def test_of_a_log_that_lost_its_head_the_first_units_are_blank(golden_store):
         assert all(info.min_queue_offset > 0 for info in store.queues())
 
 
+@pytest.mark.costly
 def test_queue_offsets_that_leave_a_gap_are_built_in_order(path):
     with reput.open(path, plugins=["consumequeue"], config=CONFIG) as store:
         following = store.log.queue_offsets["T0", 0]
@@ -91,6 +94,7 @@ def test_queue_offsets_that_leave_a_gap_are_built_in_order(path):
     assert tree(path) == before
 
 
+@pytest.mark.costly
 def test_queues_with_extend_files_are_built_in_order(tmp_path):
     config = {**CONFIG, "consumequeue": {"units_per_file": 500, "extend": True}}
     with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
@@ -105,6 +109,7 @@ def test_queues_with_extend_files_are_built_in_order(tmp_path):
     assert extended
 
 
+@pytest.mark.costly
 def test_extend_files_keep_the_size_that_they_have(tmp_path, monkeypatch):
     config = {**CONFIG, "consumequeue": {"units_per_file": 500, "extend": True}}
     with monkeypatch.context() as patch:
@@ -119,6 +124,7 @@ def test_extend_files_keep_the_size_that_they_have(tmp_path, monkeypatch):
     assert {len(data) for data in extended.values()} == {4_096}
 
 
+@pytest.mark.costly
 def test_extend_files_that_were_cut_do_not_say_how_large_files_are(tmp_path, monkeypatch):
     config = {**CONFIG, "consumequeue": {"units_per_file": 500, "extend": True}}
     with monkeypatch.context() as patch:
@@ -138,6 +144,7 @@ def test_extend_files_that_were_cut_do_not_say_how_large_files_are(tmp_path, mon
         assert os.path.getsize(tmp_path / path) == ConsumeQueuePlugin.extend_file_size
 
 
+@pytest.mark.costly
 def test_light_queues_are_built_where_the_log_has_them(tmp_path):
     config = {**CONFIG, "commitlog": {**LOG, "max_light_queues": 9}}
     with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
@@ -153,6 +160,7 @@ def test_light_queues_are_built_where_the_log_has_them(tmp_path):
     assert any("%LMQ%1" in name for name in before)
 
 
+@pytest.mark.costly
 def test_damage_that_nobody_has_noted_is_told(path):
     with reput.open(path, "r") as store:
         victim = next(iter(store.scan(1 << 20))).physical_offset[5]
@@ -168,6 +176,7 @@ def test_damage_that_nobody_has_noted_is_told(path):
     assert tree(path) == before
 
 
+@pytest.mark.costly
 def test_file_sizes_stay_what_they_are(path):
     os.remove(Manifest.path(str(path)))  # a foreign store: nothing says how large its files are
     before = tree(path)

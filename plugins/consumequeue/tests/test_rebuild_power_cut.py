@@ -22,6 +22,7 @@ CONFIG = {
 
 
 @pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.costly
 def test_whatever_is_left_opens_with_the_queues_of_its_log(tmp_path, is_there, record_property):
     live = tmp_path / "live"
     with reput.open(live, plugins=["consumequeue"], config=CONFIG, threads=False) as store:

@@ -111,6 +111,7 @@ class Lives:
 
 
 @pytest.mark.parametrize("mode", ["concurrent", "ordered"])
+@pytest.mark.costly
 def test_consumers_that_are_killed_anywhere_lose_nothing_and_keep_what_they_committed(
     tmp_path, mode
 ):
@@ -199,6 +200,7 @@ def check(root: Path, note: dict[str, set[str]], *, ordered: bool) -> None:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.costly
 def test_a_kill_between_any_two_file_operations_loses_nothing(tmp_path, ordered, record_property):
     root = tmp_path / "store"
     root.mkdir()
@@ -247,6 +249,7 @@ def put_all(store: reput.Store, queue_id: int, *bodies: str) -> None:
     store.work()
 
 
+@pytest.mark.costly
 def test_a_new_group_that_is_killed_anywhere_gets_again_what_it_had_not_finished(tmp_path):
     root = tmp_path / "store"
     root.mkdir()

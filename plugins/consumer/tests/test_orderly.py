@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+import pytest
 from groupstores import bodies
 
 import reput
@@ -96,6 +97,7 @@ def test_a_batch_that_fails_is_put_back_as_a_whole_section_10(at):
     assert seen == [["0", "1", "2"], ["0", "1", "2"], ["3", "4"]]
 
 
+@pytest.mark.costly
 def test_the_lock_of_a_message_that_takes_long_is_kept_section_10(at):
     at.put("1", "2")
 

@@ -108,6 +108,7 @@ def check(root: Path, note: dict[str, set[str]]) -> None:
     assert not (note["saved"] - note["dead"]) & set(received), "its floor was on disk"
 
 
+@pytest.mark.costly
 def test_a_kill_between_any_two_file_operations_loses_nothing(tmp_path, record_property):
     root = tmp_path / "store"
     root.mkdir()
@@ -205,6 +206,7 @@ class Lives:
 
 
 @pytest.mark.parametrize("mode", ["concurrent", "ordered"])
+@pytest.mark.costly
 def test_processes_that_are_killed_with_1000_messages_out_lose_none(tmp_path, mode):
     lives, chance, count = Lives(tmp_path, mode), random.Random(30), 8_000
     with reput.open(lives.store, plugins=PLUGINS) as store:

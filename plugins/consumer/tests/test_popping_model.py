@@ -303,6 +303,7 @@ TestOrdered.settings = _effort
 @pytest.mark.shows("pop-reads", more="REPUT_SOAK=1")
 @pytest.mark.parametrize("part", range(10 if is_soak() else 1))
 @pytest.mark.parametrize("machine", [FailingDisk, FailingOrdered])
+@pytest.mark.costly
 def test_nothing_is_lost_by_a_failing_disk(machine, part):
     effort = settings(_effort, max_examples=200 if is_soak() else 10)
     run_state_machine_as_test(machine, settings=effort)

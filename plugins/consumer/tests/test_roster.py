@@ -191,6 +191,7 @@ def told(root: Path) -> tuple[bool, list[str]]:
     return roster.is_known, [each.member for each in roster.members]
 
 
+@pytest.mark.costly
 def test_members_of_another_process_are_seen_until_it_is_killed(tmp_path):
     root = tmp_path / "store"
     code = _WRITER.format(plugins=PLUGINS, config=CONFIG)

@@ -151,6 +151,7 @@ def test_without_a_crash_the_bit_maps_of_that_life_decide(tmp_path):
 
 @FORGETFUL
 @pytest.mark.parametrize("again", [(), (3,)])
+@pytest.mark.costly
 def test_whatever_a_power_cut_leaves_registered_filters_lose_no_message(
     tmp_path, again, record_property
 ):

@@ -40,6 +40,7 @@ def differing(store, rows):
 @pytest.mark.proof
 @pytest.mark.parametrize("mode", ["r", "w"])
 @pytest.mark.parametrize("case", [*CLEAN, "trimmed"])
+@pytest.mark.costly
 def test_every_query_is_answered_as_java_answers_it(case, mode, golden_store, golden_rows):
     rows = golden_rows(case, "query")
     if case != "demo":  # where all that was asked for is not there
@@ -111,6 +112,7 @@ def test_after_a_crash_the_index_is_what_the_log_says(case, golden_store, golden
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", ["basic", "slow", "v6", "transaction", "delay"])
+@pytest.mark.costly
 def test_exact_answers_are_those_of_java_without_the_collisions(case, golden_store, golden_rows):
     """Rows of all times with room for all: ours are the ones whose key is the one asked for."""
     checked = 0

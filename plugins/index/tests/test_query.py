@@ -86,6 +86,7 @@ def logs(draw):
     cuts=st.sets(st.integers(0, 24)),
     data=st.data(),
 )
+@pytest.mark.costly
 def test_answers_are_those_of_a_dictionary(tmp_path_factory, log, sizes, cuts, data):
     model = Model(log)
     times = sorted({view.store_timestamp for view in log.messages()}) or [0]

@@ -48,6 +48,7 @@ class Life:
 
 
 @pytest.mark.parametrize("flushed", [0, 4, 12])
+@pytest.mark.costly
 def test_a_question_is_answered_as_far_as_the_answer_says(tmp_path, flushed):
     life = Life()
     root = killed(
@@ -66,6 +67,7 @@ def test_a_question_is_answered_as_far_as_the_answer_says(tmp_path, flushed):
     assert look_between(root, tmp_path / "copies", PLUGINS, mend, life.check) > 20
 
 
+@pytest.mark.costly
 def test_items_that_were_flushed_behind_the_progress_are_cut_without_a_wrong_header(tmp_path):
     """The kill falls between the plugin's flush and the record of its progress."""
     life = Life()

@@ -59,6 +59,7 @@ def path(made, tmp_path):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", ["demo", "basic", "slow", "v6", "batch", "transaction", "delay"])
+@pytest.mark.costly
 def test_of_stores_that_java_wrote_too(case, golden_store):
     """Nothing but its files says how large their parts are; Java names them by its clock."""
     root = golden_store(case)
@@ -71,6 +72,7 @@ def test_of_stores_that_java_wrote_too(case, golden_store):
     assert before
 
 
+@pytest.mark.costly
 def test_sizes_of_files_stay_what_they_are_in_one_piece_too(path):
     os.remove(Manifest.path(str(path)))  # a foreign store: no configuration says them
     before = snapshot(path / "index")
@@ -80,6 +82,7 @@ def test_sizes_of_files_stay_what_they_are_in_one_piece_too(path):
         assert snapshot(path / "index") == before
 
 
+@pytest.mark.costly
 def test_a_log_without_keys_gets_its_one_empty_file(tmp_path):
     with reput.open(tmp_path, plugins=["index"], config=CONFIG) as store:
         store.put_many([reput.Message("T", b"x" * 500) for _ in range(5_000)])
@@ -100,6 +103,7 @@ def test_a_log_without_messages_gets_no_file(tmp_path):
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.costly
 def test_of_a_log_that_lost_its_head_both_ways_agree(golden_store):
     in_order, in_parts = golden_store("trimmed"), golden_store("trimmed")
 
@@ -109,6 +113,7 @@ def test_of_a_log_that_lost_its_head_both_ways_agree(golden_store):
     assert snapshot(in_parts / "index") == snapshot(in_order / "index")
 
 
+@pytest.mark.costly
 def test_damaged_files_do_not_stand_in_the_way(path):
     before = snapshot(path / "index")
     files = sorted((path / "index").iterdir())
@@ -119,6 +124,7 @@ def test_damaged_files_do_not_stand_in_the_way(path):
     assert snapshot(path / "index") == before
 
 
+@pytest.mark.costly
 def test_every_file_that_differs_is_told_and_nothing_is_changed(path):
     files = sorted((path / "index").iterdir())
     with open(files[0], "r+b") as file:

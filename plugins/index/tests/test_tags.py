@@ -64,6 +64,7 @@ def test_the_files_of_release_5_5_are_built_bit_by_bit(tags, marked, golden_stor
 
 
 @pytest.mark.parametrize(("jobs", "marked"), [(1, True), (2, False)])
+@pytest.mark.costly
 def test_the_files_of_release_5_5_are_what_a_rebuild_gives(jobs, marked, golden_store):
     root = golden_store(GOLDEN)
     if not marked:  # then the items say it
@@ -155,6 +156,7 @@ def mixed(request, tmp_path):
 
 
 @pytest.mark.parametrize(("jobs", "marked"), [(1, True), (2, False)])
+@pytest.mark.costly
 def test_files_of_both_kinds_are_kept_by_a_rebuild(jobs, marked, mixed):
     if marked:
         (mixed / "rocksdbstore").mkdir()

@@ -63,6 +63,7 @@ def test_a_sound_store_has_no_findings(tmp_path):
 
 
 @pytest.mark.shows("sums")
+@pytest.mark.costly
 def test_every_flipped_bit_of_the_log_is_found_and_its_record_named(tmp_path):
     root = filled(tmp_path / "s", 40)
     records = records_of(root)
@@ -83,6 +84,7 @@ def test_every_flipped_bit_of_the_log_is_found_and_its_record_named(tmp_path):
 
 
 @pytest.mark.shows("sums")
+@pytest.mark.costly
 def test_every_flipped_bit_of_the_sums_is_found(tmp_path):
     root = filled(tmp_path / "s", 20)
     path = sums_file(root)
@@ -293,6 +295,7 @@ def test_a_rebuild_hides_no_damage(tmp_path):
     assert list(check(root)) == []
 
 
+@pytest.mark.costly
 def test_disputes_that_are_damaged_are_told(tmp_path):
     root = filled(tmp_path / "s")
     record = records_of(root)[7]

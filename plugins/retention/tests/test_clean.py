@@ -109,6 +109,7 @@ def test_without_anything_that_says_what_may_go_nothing_does(run, aged_store):
     assert len(names(path)) == 5
 
 
+@pytest.mark.costly
 def test_without_an_answer_nothing_is_removed_and_yes_is_named(aged_store):
     path = aged_store()
 
@@ -140,6 +141,7 @@ def test_a_store_with_nothing_to_go_is_left_alone(run, aged_store):
     assert snapshot(path) == before
 
 
+@pytest.mark.costly
 def test_a_store_that_another_process_writes_is_left_to_it(run, plain_store, writer):
     path = plain_store(*[reput.Message("orders", b"x" * 9_000)] * 30)
     other = writer(path)

@@ -252,6 +252,7 @@ def test_the_delivered_message_is_the_one_that_was_put(opened, clock):
     assert (view.reconsume_times, view.store_timestamp) == (4, clock.now)
 
 
+@pytest.mark.costly
 def test_many_messages_come_in_their_order_in_several_slices(opened, clock):
     store = opened()
     store.put_many([delayed(order(b"%d" % number), level=1) for number in range(10_000)])

@@ -134,6 +134,7 @@ def lives_of_what_is_carried_on(root, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.costly
 def test_what_is_carried_on_is_counted_once_after_kills(tmp_path, seed):
     for delayed, count in lives_of_what_is_carried_on(tmp_path, seed):
         plugins = ["consumequeue", type(delayed.plugin)()]

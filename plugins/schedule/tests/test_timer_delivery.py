@@ -104,6 +104,7 @@ def test_a_message_without_room_for_what_delivery_adds_is_refused(store):
         store.put_in("large", 5000, filling="x" * 32_500)
 
 
+@pytest.mark.costly
 def test_there_is_no_horizon(store):
     now = store.clock()
     for days in (1, 3, 10, 20, 400):

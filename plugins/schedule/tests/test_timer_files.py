@@ -171,6 +171,7 @@ def test_a_chain_that_leads_astray_in_a_closed_store_is_noticed_and_mended(tmp_p
         assert store.bodies() == ["0", "1", "3", "2"]
 
 
+@pytest.mark.costly
 def test_slots_that_contradict_the_log_are_made_again(store, caplog):
     store.close()
     data = (store.root / WHEEL).read_bytes()
@@ -255,6 +256,7 @@ def test_a_put_that_fails_on_the_way_repeats_nothing(store, monkeypatch):
     all_come_once(store)
 
 
+@pytest.mark.costly
 def test_a_dispatch_that_found_the_disk_full_is_repeated_without_a_trace(store, monkeypatch):
     store.store.wait_dispatched()
     wheel, before = store.timer._files.wheel, store.timer._files.log.end
