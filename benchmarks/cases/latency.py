@@ -99,6 +99,7 @@ def put_to_reader(trial: Trial) -> None:
                     time.sleep(_PAUSE)
                     began.append(clock())
                     store.put(message)
+            store.wait_dispatched()
             store.flush()
             time.sleep(_REST)  # what the flush leaves behind is not part of waiting
             with trial.timed("reput, a reader beside waits", 1, unit="waits") as waiting:
