@@ -33,11 +33,14 @@ _PROOFS = {
     "reput_testing.crashes.crashrules",
     "reput_testing.crashes.killrules",
 }
-_COSTLY = {  # rules of a contract that try many logs; each is tried with every plugin
+_COSTLY = {  # rules of a contract that try many logs or kills; each is tried with every plugin
     "test_a_failed_dispatch_can_be_tried_again",
+    "test_a_kill_between_any_two_file_operations_costs_nothing",
     "test_a_log_that_was_cut_is_followed",
     "test_a_log_that_was_rewritten_is_followed",
+    "test_after_every_kill_it_agrees_with_the_log",
     "test_messages_that_come_again_change_nothing",
+    "test_what_crash_upon_crash_leaves_is_caught_up",
     "test_where_batches_end_changes_nothing",
 }
 sys.path.append(
@@ -84,13 +87,13 @@ def pytest_ignore_collect(collection_path: Path, config: Any) -> bool | None:
 def pytest_itemcollected(item: Any) -> None:
     """Mark what a contract tries one by one as a proof: damage, failures of a disk, kills.
 
-    Its rules that try many logs are costly.
+    Its rules that try many logs or kills are costly.
     """
     function = getattr(item, "function", None)
     module = getattr(function, "__module__", "")
     if module in _PROOFS:
         item.add_marker("proof")
-    elif module.startswith("reput_testing.contract.") and function.__name__ in _COSTLY:
+    if module.startswith("reput_testing.") and function.__name__ in _COSTLY:
         item.add_marker("costly")
 
 
