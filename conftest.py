@@ -136,9 +136,8 @@ def _is_chosen(item: Any) -> bool:
     """Whether the commit chooses a costly test: this case, or all of the function of a proof."""
     is_proof = item.get_closest_marker("proof")
     name = item.nodeid.partition("[")[0] if is_proof else item.nodeid
-    number = part(range(1 << 20))[
-        0
-    ]  # of the commit; by its remainder the case of a proof is chosen
+    # The number of the commit, by whose remainder the case of a proof is chosen.
+    (number, *_) = part(range(1 << 20))
     return zlib.crc32(f"{name} {number}".encode()) % 4 == 0
 
 
