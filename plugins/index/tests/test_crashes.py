@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any, ClassVar
 
 import pytest
 
 import reput
 from reput_index import IndexPlugin
+from reput_index.layout import HEADER
 from reput_testing import CrashContract, KillContract
 
 pytestmark = pytest.mark.shows("power-cut")
@@ -63,8 +65,6 @@ class TestKilled(KillContract):
 
 def test_a_store_that_was_opened_with_other_options_after_a_crash_is_mended(tmp_path):
     """Files that were left by a kill keep their geometry, found in them."""
-    import shutil
-
     log = {"file_size": 65_536}
     config = {"commitlog": log, "index": {"slots_per_file": 11, "items_per_file": 50}}
     with reput.open(tmp_path / "a", plugins=["index"], config=config, threads=False) as store:
@@ -81,3 +81,27 @@ def test_a_store_that_was_opened_with_other_options_after_a_crash_is_mended(tmp_
 
     for path in (tmp_path / "a" / "index").iterdir():
         assert (tmp_path / "killed" / "index" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_broker_after_a_killed_writer_adds_no_key_again(tmp_path):
+    """It goes by the header of the last file, which states no items yet; what it adds is undone."""
+    config = {"index": {"slots_per_file": 11, "items_per_file": 50}}
+    with reput.open(tmp_path / "a", plugins=["index"], config=config, threads=False) as store:
+        for number in range(60):
+            store.put(reput.Message("T", b"", keys=f"n{number}"))
+        store.wait_dispatched()
+        first, second = store.plugin("index").index.files
+        unflushed = HEADER.unpack((tmp_path / "a" / "index" / second.path[-17:]).read_bytes()[:40])
+        store.flush()
+        shutil.copytree(tmp_path / "a", tmp_path / "killed")
+
+    end = first.header.end_timestamp, first.header.end_physical_offset
+    assert unflushed == (end[0], end[0], end[1], end[1], 0, 0)
+
+    written = {path.name: path.read_bytes() for path in (tmp_path / "a" / "index").iterdir()}
+    names = sorted(written)
+    (tmp_path / "killed" / "index" / names[1]).write_bytes(written[names[0]])
+    with reput.open(tmp_path / "killed", threads=False) as store:
+        store.wait_dispatched()
+    found = {path.name: path.read_bytes() for path in (tmp_path / "killed" / "index").iterdir()}
+    assert found == written

@@ -100,8 +100,11 @@ class RecoveryReport:
         """
         files = self._index.files
         for number, file in enumerate(files):
-            # After a crash, whole files may be missing.
-            if not clean and self._misses_keys(files[number - 1] if number else None, file):
+            # After a crash, whole files may be missing, or a broker may have added keys again.
+            before = files[number - 1] if number else None
+            if not clean and self._repeats_keys(before, file):
+                reason, keep = "it has keys of the file before it", number
+            elif not clean and self._misses_keys(before, file):
                 reason, keep = "the keys before it are missing", number
             else:
                 found = self._damage(file, is_last=number == len(files) - 1)
@@ -145,6 +148,12 @@ class RecoveryReport:
         else:  # rare in a file of more items than slots, and what a torn write leaves
             is_sound = not _has_slot(file, slot, last)
         return None if is_sound else "the chain of its last item is broken"
+
+    def _repeats_keys(self, before: IndexFile | None, file: IndexFile) -> bool:
+        """Return whether this file begins before the last record of the previous one."""
+        if before is None or file.header.next_item <= 1 or not before.is_full:
+            return False
+        return file.read_item(1)[1] < before.header.end_physical_offset
 
     def _misses_keys(self, before: IndexFile | None, file: IndexFile) -> bool:
         """Return whether the log has keys between the previous file and this one."""

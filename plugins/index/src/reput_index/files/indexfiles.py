@@ -20,7 +20,7 @@ from reput_index.files.filenames import file_name, is_file_name, name_of_time
 from reput_index.files.geometry import guess_geometry
 from reput_index.files.header import Geometry, Header
 from reput_index.files.indexfile import IndexFile
-from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
+from reput_index.layout import HEADER, HEADER_SIZE, NEXT_ITEM_POSITION
 
 if TYPE_CHECKING:
     from reput.files import Disk, FilePool
@@ -202,7 +202,11 @@ class IndexFiles:
         return count
 
     def make(self, timestamp: int) -> IndexFile:
-        """Create the next file, all zeros, for a message stored at ``timestamp``."""
+        """Create the next file, without items, for a message stored at ``timestamp``.
+
+        As in RocketMQ, its header states at once how far the files before it reach: a broker that
+        takes over from a killed writer goes by the last file, and adds all keys again otherwise.
+        """
         header, name = Header(), name_of_time(timestamp)
         if self.files:
             full = self.files[-1]
@@ -213,6 +217,9 @@ class IndexFiles:
         self.disk.make_directory(self.directory)
         size = self.geometry.position_of_item(1) if self.grows else self.geometry.file_size
         create_file(self.disk, path, size, aside=self.scratch)
+        self.pool.forget(path)  # the file of an attempt that failed after it was named
+        if header != Header():
+            self.pool.write(path, HEADER.pack(*header._replace(next_item=0)), 0)
         file = IndexFile(path, name, self.geometry, self.disk, self.pool, header, grows=self.grows)
         with self.lock:
             self.files = (*self.files, file)
