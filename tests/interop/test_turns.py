@@ -1,10 +1,12 @@
 """A broker and reput take turns in one directory; chance stops or kills each of them.
 
 ``REPUT_TURNS`` is the number of turns of each of the two, ``REPUT_TURNS_SEED`` gives other ones.
+A JVM that was not killed starts the next broker, too, as its own start takes most of a turn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -16,12 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from realbroker import Peer, RocketMQ, Server, free_ports
+from realbroker import BrokerHost, JavaFailedError, Peer, RocketMQ, free_ports
 
 import reput
 from reput_tools.doctor import Severity, verify
 
-VERSIONS = ("4.9.7", "5.4.0", "5.5.0")
+KINDS = {
+    "4.9.7": "4.9.7",
+    "5.1.4": "5.1.4",
+    "5.4.0": "5.4.0",
+    "5.5.0": "5.5.0",
+    "dledger": "5.3.3",
+}
+"""Releases of brokers; the one of DLedger is a group of one node."""
 TURNS = int(os.environ.get("REPUT_TURNS", "3"))
 SEED = os.environ.get("REPUT_TURNS_SEED", "1")
 SIZES = {
@@ -31,6 +40,12 @@ SIZES = {
     "maxIndexNum": 300,
     # Otherwise a broker that recovers loses keys of its last index file, also of its own messages.
     "messageIndexSafe": "true",
+    # While a broker shuts down, a thread spins until this time is over.
+    "transactionMetricFlushInterval": 200,
+    # It copies the whole timer wheel each time.
+    "timerFlushIntervalMs": 60_000,
+    # Each waits for the one before it.
+    "reviveQueueNum": 1,
 }
 CONFIG = {
     "commitlog": {"file_size": 1 << 17},
@@ -64,29 +79,38 @@ with reput.open(root, "w", config=config) as store:
     print("all", flush=True)
     sys.stdin.read()
 """
+PER_JVM = 4
+"""Brokers that one JVM starts; each leaves some memory behind."""
 Place = tuple[int, int]
 """Queue and queue offset."""
-
-
-@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"broker-{version}")
-def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
-    return fetch_release(request.param)
 
 
 class Turns:
     """The directory, and what must be in it: each message has a number as body and as key."""
 
-    def __init__(self, rocketmq: RocketMQ, home: Path, names: str, peer: Peer) -> None:
+    def __init__(
+        self, rocketmq: RocketMQ, home: Path, names: str, peer: Peer, *, is_dledger: bool
+    ) -> None:
         self.rocketmq, self.home, self.names, self.peer = rocketmq, home, names, peer
         self.chance = random.Random(f"{rocketmq.version} {SEED}")
         self.root = home / "store"
         self.port = free_ports(1, -2)
+        self.options: dict[str, Any] = {**SIZES}
+        if is_dledger:
+            self.options |= {
+                "enableDLegerCommitLog": "true",
+                "dLegerGroup": "broker-a",
+                "dLegerPeers": f"n0-127.0.0.1:{free_ports()}",
+                "dLegerSelfId": "n0",
+            }
         self.count = 0
         self.turn = 0
         self.stored: dict[Place, int] = {}
         """The number at each place, of all messages that were acknowledged."""
         self.open: set[int] = set()
         """Numbers of messages for which a killed writer gave no answer: they may be stored."""
+        self.jvms = contextlib.ExitStack()
+        self.host = self.new_host()
 
     def note(self, number: int, place: Place) -> None:
         assert place not in self.stored, f"{place} was given again: {self.where}"
@@ -99,22 +123,32 @@ class Turns:
     def of_broker(self) -> None:
         """The broker starts, shows all messages, takes more and is stopped or killed."""
         self.turn += 1
-        directory = self.home / f"broker-{self.turn}"
-        options: dict[str, Any] = {**SIZES, "port": self.port}
-        broker = self.rocketmq.broker(directory, self.names, store=self.root, **options)
-        try:
-            self._ask(broker)
-        except BaseException:
-            broker.kill()
-            raise
+        self.host.start(self.root, self.names, self.port, **self.options)
+        self._ask()
         if is_killed := self.chance.random() < 0.5:
-            broker.kill()
+            self.host.kill()
         else:
-            broker.stop()
+            self.host.stop()
             self.require_healthy()
         self.require_readable(is_behind=is_killed)
+        if is_killed or self.host.started == PER_JVM:
+            self.host = self.new_host()
 
-    def _ask(self, broker: Server) -> None:
+    def new_host(self) -> BrokerHost:
+        """Start a JVM, which gets ready while reput has its turn, in place of the last one."""
+        self.jvms.close()
+        return self.jvms.enter_context(self.rocketmq.broker_host(self.home / f"jvm-{self.turn}"))
+
+    def begin(self) -> None:
+        """Have a new group of DLedger make its files, longer than a producer may wait."""
+        self.host.start(self.root, self.names, self.port, **self.options)
+        for _ in range(5):
+            with contextlib.suppress(JavaFailedError):
+                self.peer.send([{"topic": "begin", "body": "1"}])
+                break
+        self.host.stop()
+
+    def _ask(self) -> None:
         if self.stored:
             name = f"turn-{self.turn}"
             self.peer.listen(name, name, TOPIC, start="first")
@@ -232,15 +266,19 @@ def _rows(store: reput.Store) -> Iterator[tuple[Place, str]]:
             start = result.next_queue_offset
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_message_that_one_acknowledged_is_missing_for_the_other(
-    release: RocketMQ, tmp_path: Path
+    kind: str, fetch_release: Callable[[str], RocketMQ], tmp_path: Path
 ):
+    release = fetch_release(KINDS[kind])
     with (
         release.name_server(tmp_path / "names") as names,
         release.peer(tmp_path / "peer", names.address) as peer,
     ):
-        turns = Turns(release, tmp_path, names.address, peer)
-        for _ in range(TURNS):
+        turns = Turns(release, tmp_path, names.address, peer, is_dledger=kind == "dledger")
+        with turns.jvms:
+            turns.begin()
+            for _ in range(TURNS):
+                turns.of_broker()
+                turns.of_reput()
             turns.of_broker()
-            turns.of_reput()
-        turns.of_broker()

@@ -23,6 +23,7 @@ class LineProcess:
     def __init__(
         self, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
     ) -> None:
+        self.home = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._log = (directory / "process.log").open("w", encoding="utf-8")
         self._process = subprocess.Popen(

@@ -18,6 +18,7 @@ from __future__ import annotations
 from mavenparts import JavaFailedError, JavaUnavailableError
 
 from realbroker.gateway import proxy
+from realbroker.hosts import BrokerHost
 from realbroker.parts import STORE_CONFIG, VERSIONS, RocketMQ, fetch
 from realbroker.peer import Peer
 from realbroker.process import Process, Server, free_ports
@@ -25,6 +26,7 @@ from realbroker.process import Process, Server, free_ports
 __all__ = [
     "STORE_CONFIG",
     "VERSIONS",
+    "BrokerHost",
     "JavaFailedError",
     "JavaUnavailableError",
     "Peer",

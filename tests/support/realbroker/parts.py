@@ -11,6 +11,7 @@ import mavenparts
 from mavenparts import JavaFailedError
 
 from realbroker.asking import have_registered, is_registered
+from realbroker.hosts import QUICK_START, BrokerHost, broker_config, write_config
 from realbroker.peer import Peer
 from realbroker.process import START_SECONDS, Process, Server, free_ports
 
@@ -23,20 +24,6 @@ STORE_CONFIG = {
 }
 """With what reput opens the stores of these brokers, unless a broker is told other sizes."""
 
-_SIZES = {
-    "mappedFileSizeCommitLog": 1 << 20,
-    "mappedFileSizeConsumeQueue": 1000 * 20,
-    "maxHashSlotNum": 500,
-    "maxIndexNum": 2000,
-}
-_PATIENT = {
-    # A machine that does much else must not make a broker refuse messages.
-    "waitTimeMillsInSendQueue": 30_000,
-    "waitTimeMillsInPullQueue": 30_000,
-    "waitTimeMillsInHeartbeatQueue": 60_000,
-    "osPageCacheBusyTimeOutMills": 30_000,
-    "diskMaxUsedSpaceRatio": 95,
-}
 _PROJECT = Path(__file__).resolve().parent / "java"
 _LOGGING = """\
 <configuration>
@@ -98,26 +85,18 @@ class RocketMQ:
         """
         port = free_ports(1, -2) if port is None else port
         store = directory / "store" if store is None else store
-        config = {
-            "brokerClusterName": "reput",
-            "brokerName": name,
-            "brokerId": 0,
-            "brokerIP1": "127.0.0.1",
-            "bindAddress": "127.0.0.1",
-            "listenPort": port,
-            "haListenPort": port + 1,
-            "namesrvAddr": name_server,
-            "storePathRootDir": store,
-            "storePathCommitLog": store / "commitlog",
-            **_SIZES,
-            **_PATIENT,
-            **options,
-        }
+        config = broker_config(store, name_server, port, {"brokerName": name, **options})
         named = self._home(directory, "broker", config)
         command = self._command(directory, "org.apache.rocketmq.broker.BrokerStartup", *named)
         broker = Server(Process(command, directory, "broker", "boot success"), port, store)
         _wait_registered(broker, name_server)
         return broker
+
+    def broker_host(self, directory: Path) -> BrokerHost:
+        """Start a process for brokers, one after the other; ``directory`` is their home."""
+        self._home(directory, "broker", {})
+        java, *others = self._command(directory, "reput.broker.BrokerHost")
+        return BrokerHost([java, *QUICK_START, *others], directory)
 
     def peer(
         self,
@@ -150,10 +129,7 @@ class RocketMQ:
         """Write what a part reads at its start; its options."""
         (directory / "conf").mkdir(parents=True, exist_ok=True)
         (directory / "conf" / f"logback_{name}.xml").write_text(_LOGGING, encoding="ascii")
-        path = directory / f"{name}.conf"
-        lines = "".join(f"{key}={value}\n" for key, value in config.items())
-        path.write_text(lines, encoding="utf-8")
-        return "-c", str(path)
+        return write_config(directory / f"{name}.conf", config)
 
     def _command(self, directory: Path, main: str, *arguments: str) -> list[str]:
         return [
