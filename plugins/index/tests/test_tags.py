@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 
 import reput
+from reput_index.batchkeys import HashedKeys, KeysOfBatch
 from reput_index.layout import ITEM_SIZE
 from reput_testing import snapshot
 from reput_tools.offline import rebuild
@@ -200,3 +201,23 @@ def _offset_of_an_item_of_tags(root):
             for message in messages_of(store)
             if "UNIQ_KEY" not in message.properties and message.physical_offset in items
         )
+
+
+@pytest.mark.parametrize("tags", [False, True])
+def test_keys_that_a_broker_adds_again_when_it_recovers_are_no_damage(tags, tmp_path):
+    root = put(tmp_path / "store", 18, tags)
+    with opened(root, tags, sizes=SMALL) as store:
+        properties = {"UNIQ_KEY": "again"}
+        store.put(reput.Message("T", b"x", tags="odd", keys="k", properties=properties))
+        (batch,) = store.scan()
+        keys = KeysOfBatch()(batch)
+        again = HashedKeys(*(each[-2:-1] for each in keys))
+        store.plugin("index").index.append(again)
+        store.wait_dispatched()
+    put(root, 3, tags, first=50)
+    before = _offsets(sorted((root / "index").iterdir())[0])
+
+    (checked,) = rebuild(root, ["index"], jobs=1, check=True)
+
+    assert checked.differences == ()
+    assert max(map(before.count, before)) == (4 if tags else 3)

@@ -187,8 +187,9 @@ class WrittenTags:
         found = stops - np.searchsorted(places, offsets)
         wanted = np.diff(np.searchsorted(keys.physical_offsets, offsets, "right"), prepend=0)
         written = found == wanted + 1
+        is_doubtful = (~written & (found != wanted)) | np.isin(offsets, _repeated(hashes, places))
         # Items that are damaged, or of a message that was dispatched twice: the last one decides.
-        for row in np.flatnonzero(has_tags & (found > 0) & ~written & (found != wanted)).tolist():
+        for row in np.flatnonzero(has_tags & (found > 0) & is_doubtful).tolist():
             message = batch.message(row)
             tag_key = tag_key_of_message(message)
             newest = hashes[stops[row] - 1]
@@ -238,6 +239,22 @@ class WrittenTags:
             return np.zeros(len(offsets), np.bool_)
         is_covered: npt.NDArray[np.bool_] = (at >= 0) & (offsets <= self._covered[at, 1])
         return is_covered
+
+
+def _repeated(
+    hashes: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the physical offsets of messages that have two items of one hash.
+
+    Args:
+        hashes: ``(m,)`` hashes of items.
+        places: ``(m,)`` their physical offsets, in order; they lie in one window of the log.
+    """
+    if not len(places):
+        return places
+    pairs = np.sort((places - places[0]) << 31 | hashes.astype(np.int64) & 0x7FFFFFFF)
+    repeated: npt.NDArray[np.int64] = (pairs[1:][pairs[1:] == pairs[:-1]] >> 31) + places[0]
+    return repeated
 
 
 def _is_sound(file: IndexFile) -> bool:

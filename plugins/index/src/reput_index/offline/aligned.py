@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["aligned_differences"]
 
 _CHUNK: Final = 1 << 16  # items
+_RUNS_MAX: Final = 1_000
+"""Places at which keys may be repeated in healthy files."""
 _USED_SLOTS_POSITION: Final = HEADER_SIZE - 8
 
 
@@ -47,20 +49,25 @@ def aligned_differences(
         geometry: of the files.
 
     Returns:
-        None if bytes say it as well or better: files are missing, a header does not fit its items,
-        no item differs, items were damaged where they stand, are missing only at the end, or too
-        many differ.
+        Nothing if keys are only repeated. None if bytes say it as well or better: one difference
+        is wanted, files are missing, a header does not fit its items, no item differs, items were
+        damaged where they stand, are missing only at the end, or too many differ.
     """
-    if comparison.limit == 1 or any(each.kind != "bytes" for each in differences):
-        return None
     own = _Side.of(comparison, comparison.root, geometry)
     built = _Side.of(comparison, comparison.built, geometry)
-    if own is None or built is None or len(own.files) != len(built.files):
-        return None  # files are missing or cut short, or a header does not fit
-    runs = align(own.keys, own.count, built.keys, built.count, comparison.limit)
+    if own is None or built is None:
+        return None  # files are cut short, or a header does not fit
+    runs = align(own.keys, own.count, built.keys, built.count, max(comparison.limit, _RUNS_MAX))
     if not runs:
         return None
-    last = runs[-1]
+    odd = [run for run in runs if not _is_of_copies(comparison, own, run)]
+    if not odd:
+        return (*_seconds(comparison, own, built, runs), *_structure(comparison, own))
+    if len(odd) > comparison.limit or comparison.limit == 1:
+        return None
+    if len(own.files) != len(built.files) or any(each.kind != "bytes" for each in differences):
+        return None  # files are missing
+    last = odd[-1]
     is_at_end = last.own.stop == own.count and last.built.stop == built.count
     if is_at_end and len(last.own) != len(last.built):
         return None
@@ -69,7 +76,7 @@ def aligned_differences(
     # Slots and chains that are still those of the log: items were damaged where they stand.
     if wrong and stands and len(list(_structure(comparison, own, built))) < len(wrong):
         return None
-    found = [each for run in runs for each in _of_run(comparison, own, built, run)]
+    found = [each for run in odd for each in _of_run(comparison, own, built, run)]
     found += _seconds(comparison, own, built, runs)
     return tuple([*found, *wrong][: comparison.limit * len(own.files)])
 
@@ -175,6 +182,29 @@ class _Side:
 # ---------------------------------------------------------------------- items
 
 
+def _is_of_copies(comparison: Comparison, own: _Side, run: Unaligned) -> bool:
+    """Return whether a run repeats keys of the log's messages.
+
+    A broker adds the keys of its last message again when it recovers, and more of them after a
+    power cut. Queries return such a message once.
+    """
+    if len(run.built):
+        return False
+    return all(
+        int(item["key_hash"]) in _keys_by_hash(comparison, int(item["physical_offset"]))
+        for item in own.items(run.own.start, len(run.own))
+    )
+
+
+def _keys_by_hash(comparison: Comparison, physical_offset: int) -> dict[int, str]:
+    """Return the keys of a message, that of its tags included, by what an item states of them."""
+    record = comparison.log.read_message(physical_offset)
+    if record is None:
+        return {}
+    texts = [*keys_of_message(record), *filter(None, [tag_key_of_message(record)])]
+    return {hash_of(record.topic, each): each for each in texts}
+
+
 def _of_run(
     comparison: Comparison, own: _Side, built: _Side, run: Unaligned
 ) -> Iterator[Difference]:
@@ -207,11 +237,7 @@ def _of_message(
 ) -> Difference:
     """Return what the items of one message say that its record does not, and the reverse."""
     message = comparison.touched(physical_offset)
-    record = comparison.log.read_message(physical_offset)
-    texts: list[str] = []
-    if record is not None:
-        texts = [*keys_of_message(record), *filter(None, [tag_key_of_message(record)])]
-    by_hash = {hash_of(record.topic, each): each for each in texts} if record is not None else {}
+    by_hash = _keys_by_hash(comparison, physical_offset)
     missing = ", ".join(f"{by_hash.get(each, '?')} (hash {each})" for each in lacking)
     has = ", ".join(f"hash {each}" for each in extra)
     where = "?" if message.topic is None else f"{attrs.evolve(message, key=None)}"
