@@ -78,7 +78,7 @@ def _check_queues(traces: Traces, findings: Findings) -> None:
             "abort",
             f"{count} log files and no queues",
             f"at most {_RECOVERED_FILES}: brokers since 5.4 derive queues only of so many",
-            f"before a broker opens it: reput rebuild {shlex.quote(traces.root)} consumequeue",
+            f"before a broker opens it: reput backfill {shlex.quote(traces.root)} consumequeue",
         )
     )
 
