@@ -95,6 +95,7 @@ class Turns:
         self.chance = random.Random(f"{rocketmq.version} {SEED}")
         self.root = home / "store"
         self.port = free_ports(1, -2)
+        self.is_dledger = is_dledger
         self.options: dict[str, Any] = {**SIZES}
         if is_dledger:
             self.options |= {
@@ -124,7 +125,8 @@ class Turns:
         """The broker starts, shows all messages, takes more and is stopped or killed."""
         self.turn += 1
         self.host.start(self.root, self.names, self.port, **self.options)
-        self._ask()
+        self.ask(self.peer)
+        self.send(self.peer)
         if is_killed := self.chance.random() < 0.5:
             self.host.kill()
         else:
@@ -148,21 +150,25 @@ class Turns:
                 break
         self.host.stop()
 
-    def _ask(self) -> None:
+    def ask(self, peer: Peer) -> None:
+        """A stock consumer gets all messages, and the admin tool finds them by keys."""
         if self.stored:
             name = f"turn-{self.turn}"
-            self.peer.listen(name, name, TOPIC, start="first")
-            taken = self.peer.taken(name, len(self.stored))
-            self.peer.stop(name)
+            peer.listen(name, name, TOPIC, start="first")
+            taken = peer.taken(name, len(self.stored))
+            peer.stop(name)
             self.compare({(row["queue_id"], row["queue_offset"]): row["body"] for row in taken})
             for number in self.some():
-                text = self.peer.admin("queryMsgByKey", "-t", TOPIC, "-k", f"k{number:06}")
+                text = peer.admin("queryMsgByKey", "-t", TOPIC, "-k", f"k{number:06}")
                 rows = [line.split()[1:3] for line in text.splitlines() if line.strip()]
                 places = [(int(row[0]), int(row[1])) for row in rows if row[0].isdigit()]
                 # A broker that recovers may add a key a second time.
                 assert {self.stored.get(place) for place in places} == {number}, self.where
+
+    def send(self, peer: Peer) -> None:
+        """A stock producer sends messages."""
         numbers = self.numbers(self.chance.randrange(5, 40))
-        sent = self.peer.send(
+        sent = peer.send(
             [
                 {
                     "topic": TOPIC,
@@ -207,6 +213,27 @@ class Turns:
         self.open.clear()  # what no reader shows now is not stored
         if not is_killed:
             self.require_healthy()
+
+    def of_server(self) -> None:
+        """``reput serve`` does for stock clients what the broker did."""
+        self.turn += 1
+        command = [sys.executable, "-m", "reput", "serve", str(self.root), "--json"]
+        command += ["--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0"]
+        command += ["--read-only"] * self.is_dledger
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            try:
+                names = json.loads(server.stdout.readline())["name_server"]
+                with self.rocketmq.peer(self.home / "served", names) as peer:
+                    self.ask(peer)
+                    if not self.is_dledger:
+                        self.send(peer)
+            finally:
+                server.terminate()
+                server.stdout.read()
+        assert server.returncode == 0, self.where
+        self.require_healthy()
+        self.require_readable()
 
     def require_readable(self, *, is_behind: bool = False) -> None:
         """A reader reaches the end of the log and of each queue, and finds messages by keys.
@@ -281,4 +308,5 @@ def test_no_message_that_one_acknowledged_is_missing_for_the_other(
             for _ in range(TURNS):
                 turns.of_broker()
                 turns.of_reput()
+            turns.of_server()
             turns.of_broker()
