@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from followedlogs import answers, log_bytes
-from realbroker import RocketMQ
+from realbroker import VERSIONS, RocketMQ
 
 import reput
 from reput_server.follow import (
@@ -26,6 +27,12 @@ SMALL = {
     "index": {"slots_per_file": 500, "items_per_file": 2_000},
 }
 WAIT = 120
+OTHERS = ("5.1.4", "5.4.0", "5.5.0")
+
+
+@pytest.fixture(params=(*VERSIONS, *OTHERS), ids=lambda version: f"broker-{version}")
+def release(request: pytest.FixtureRequest, fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
+    return fetch_release(request.param)
 
 
 @contextmanager
@@ -45,13 +52,13 @@ def rows(first: int, count: int) -> list[dict[str, object]]:
     ]
 
 
-def test_files_and_answers_are_the_brokers_also_after_a_kill(rocketmq: RocketMQ, tmp_path: Path):
+def test_files_and_answers_are_the_brokers_also_after_a_kill(release: RocketMQ, tmp_path: Path):
     path = tmp_path / "followed"
     with (
-        rocketmq.name_server(tmp_path / "names") as names,
-        rocketmq.peer(tmp_path / "peer", names.address) as peer,
+        release.name_server(tmp_path / "names") as names,
+        release.peer(tmp_path / "peer", names.address) as peer,
     ):
-        first = rocketmq.broker(tmp_path / "broker", names.address)
+        first = release.broker(tmp_path / "broker", names.address)
         peer.send(rows(0, 400))
         with followed(path, first) as (store, follower):
             assert follower.wait_caught_up(WAIT)
@@ -59,11 +66,11 @@ def test_files_and_answers_are_the_brokers_also_after_a_kill(rocketmq: RocketMQ,
             assert follower.wait_caught_up(WAIT)
             first.kill()
             assert follower.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
-            with rocketmq.broker(tmp_path / "broker", names.address, port=first.port) as again:
+            with release.broker(tmp_path / "broker", names.address, port=first.port) as again:
                 peer.send(rows(2_000, 200))
                 assert follower.wait_caught_up(WAIT)
                 status = follower.status()
-        with rocketmq.broker(tmp_path / "broker", names.address, port=first.port) as again:
+        with release.broker(tmp_path / "broker", names.address, port=first.port) as again:
             peer.send(rows(2_200, 100))
             with followed(path, again) as (store, follower):  # the next start goes on
                 assert follower.wait_caught_up(WAIT)

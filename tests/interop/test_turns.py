@@ -26,6 +26,7 @@ from reput_tools.doctor import Severity, verify
 KINDS = {
     "4.9.7": "4.9.7",
     "5.1.4": "5.1.4",
+    "5.3.3": "5.3.3",
     "5.4.0": "5.4.0",
     "5.5.0": "5.5.0",
     "dledger": "5.3.3",
