@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from openstores import reads
 
 import reput
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_consumequeue.queue import queueledger
 from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
@@ -22,14 +24,25 @@ LIGHT = "%LMQ%a"
 NOTE = "reput/queues-consumequeue.json"
 
 
-def open_small(root):
+class ListingDisk(QuickDisk):
+    """Keeps the paths that were opened."""
+
+    def __init__(self):
+        self.opened = []
+
+    def open(self, path, **options):
+        self.opened.append(path)
+        return super().open(path, **options)
+
+
+def open_small(root, disk=None, **options):
     return reput.open(
         root,
         plugins=["consumequeue"],
-        config=CONFIG,
+        config={**CONFIG, "consumequeue": {"units_per_file": UNITS, **options}},
         threads=False,
         clock=ManualClock(),
-        disk=QuickDisk(),
+        disk=disk or QuickDisk(),
     )
 
 
@@ -141,6 +154,79 @@ def test_a_queue_that_is_whole_is_not_derived_again(tmp_path):
         assert plugin.dispatched_to == store.log.max_physical_offset
 
 
+@pytest.fixture
+def settled(tmp_path, monkeypatch):
+    """A store of two queues with one file each, which nobody has changed for long."""
+    monkeypatch.setattr(queueledger, "MANY", 2)
+    with open_small(tmp_path, units_per_file=64) as store:
+        for _ in range(COUNT):
+            put(store, "Topic")
+    for path in (tmp_path / "consumequeue").rglob("*"):
+        os.utime(path, ns=(10**9, 10**9))
+    open_small(tmp_path).close()
+    return tmp_path
+
+
+def test_queues_that_nobody_changed_since_the_close_are_not_read(settled):
+    disk = ListingDisk()
+
+    with open_small(settled, disk) as store:
+        opened = [path for path in disk.opened if "/consumequeue/" in path]
+        assert (opened, len(store.queues())) == ([], 2)
+        assert put(store, "Topic") == COUNT
+        store.wait_dispatched()
+        assert offsets(store, LIGHT) == list(range(COUNT + 1))
+    # The queues that this changed are read, and no other: both got a message.
+    with open_small(settled, disk) as store:
+        assert offsets(store, "Topic") == list(range(COUNT + 1))
+
+
+def zero_a_unit(path):
+    data = path.read_bytes()
+    path.write_bytes(data[: 2 * UNIT_SIZE].ljust(len(data), b"\0"))
+
+
+def copy_older_times(path):
+    path.write_bytes(bytes(path.stat().st_size))
+    os.utime(path, ns=(10**9 - 1, 10**9 - 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        zero_a_unit,
+        copy_older_times,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+        lambda path: shutil.rmtree(path.parent),
+    ],
+)
+def test_a_queue_that_was_changed_since_the_close_is_read(settled, change):
+    change(settled / "consumequeue/Topic/0" / "0".zfill(20))
+
+    with open_small(settled) as store:
+        assert put(store, "Topic") == COUNT
+        store.wait_dispatched()
+        assert offsets(store, "Topic") == list(range(COUNT + 1))
+
+
+def test_a_link_in_place_of_a_closed_queue_is_refused(settled):
+    directory = settled / "consumequeue/Topic/0"
+    directory.rename(directory.with_name("x")).parent.joinpath("0").symlink_to("x")
+
+    with open_small(settled) as store:
+        (plugin,) = store.plugins()
+        assert "symbolic link" in str(plugin.last_error)
+
+
+def test_facts_of_a_damaged_note_do_not_count(settled):
+    note = (settled / NOTE).read_bytes()
+    (settled / NOTE).write_bytes(note.replace(b"[%d," % COUNT, b"[%d," % (COUNT - 1)))
+
+    with open_small(settled) as store:
+        assert put(store, "Topic") == COUNT
+
+
 def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
     """What the note tells of messages that the log never had is not missed for ever."""
     with open_small(tmp_path) as store:
@@ -162,7 +248,7 @@ def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"Topic": 3}', '{"Topic": {"x": [1, 2]}}', '{"Topic": {"0": [-1, 1e99]}}'],
+    ["", "{", "[]", '{"crc":1,"queues":{}}', '{"Topic": {"x": [1, 2]}}', '{"crc":0,"queues":3}'],
 )
 def test_a_damaged_note_is_made_again(tmp_path, text):
     made(tmp_path)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch
     from reput_consumequeue.offline.shards import QueueBuilder
+    from reput_consumequeue.queueextents import ClosedFile
     from reput_consumequeue.queuefiles import Listed
     from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
@@ -114,7 +115,9 @@ class ConsumeQueuePlugin(reput.Plugin):
         elif has_other_queues(context):
             self.derived = DerivedQueues(context, self.files, self._names.is_good, self._refuse)
             return
-        found = list(listed(context.disk, f"{context.root}/{DIRECTORY}", self._names.is_good))
+        if self._writes_extend or context.batch_topics:
+            self._noted.closed.clear()
+        found = list(self._on_disk(closed=self._noted.closed))
         self._take_size(found)
         for topic, queue_id, files in found:
             if topic not in context.batch_topics:
@@ -148,15 +151,18 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self.files.units_per_file,
                 )
 
-    def _on_disk(self, root: str = "") -> Iterator[Listed]:
+    def _on_disk(
+        self, root: str = "", closed: dict[tuple[str, int], ClosedFile] | None = None
+    ) -> Iterator[Listed]:
         """Yield every plain queue."""
         path = f"{root or self.context.root}/{DIRECTORY}"
-        return listed(self.context.disk, path, self._names.is_good)
+        return listed(self.context.disk, path, self._names.is_good, closed)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            directory = self.context.directory(DIRECTORY, topic, str(queue_id))
+            # The topic's name was checked (`TopicNames`).
+            directory = f"{self.context.root}/{DIRECTORY}/{topic}/{queue_id}"
             queue = ConsumeQueue(topic, queue_id, directory, self.files)
             if self._writes_extend:
                 extend_of(queue, self.context, self.extend_file_size)
@@ -177,8 +183,9 @@ class ConsumeQueuePlugin(reput.Plugin):
         end = max_physical_offset
         if self.context.writable and self.context.recovery != "rocketmq":
             end = min(end, progress)
-        for queue in self.queues.values():
-            recover(queue, clean=self.context.clean, known_offset=end)
+        for key, queue in self.queues.items():
+            if not self._noted.take_up(key, queue):
+                recover(queue, clean=self.context.clean, known_offset=end)
         complete_to = self._mend_short(end)
         # RocketMQ may have removed the messages, and records nowhere what it knew of the queue.
         low = self.context.log.min_physical_offset

@@ -4,6 +4,11 @@ If files of a queue's units are lost, the remaining files do not show it: withou
 queue would begin again at 0, or too early, while its messages are in the log. An entry counts only
 if the log has the message that it names, as the log decides, even after it was restored to an older
 state.
+
+A closed store also has the facts of each queue with one file (`ClosedFile`). If size and times are
+the same at the next opening, nobody has changed the queue, and neither its directory nor its file
+is read. The file is ``{"crc":…,"queues":{topic:{queue id:[max offset, record offset, facts…]}}}``;
+the CRC-32 is that of the bytes of the value of ``queues``.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.files import OWN_DIRECTORY
@@ -22,10 +28,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["QueueExtent", "load_extents", "save_extents"]
+__all__ = ["ClosedFile", "QueueExtent", "load_extents", "save_extents"]
 
 _NAME: Final = "queues-consumequeue.json"
 _SIZE_MAX: Final = 1 << 30  # bytes of the file that are read: some ten million queues
+_HEAD: Final = b'{"crc":%d,"queues":'
+
+
+class ClosedFile(NamedTuple):
+    """What a queue with one file was when its store was closed."""
+
+    end_offset: int
+    """Physical offset after its last message."""
+    min_offset: int
+    min_physical_offset: int
+    """See `ConsumeQueue`."""
+    position: int
+    """Bytes of units before the file, which are its name."""
+    size: int
+    changed_ns: int
+    """When the file was changed, ns since the epoch."""
+    names_changed_ns: int
+    """When a name in the queue's directory was changed."""
+
+    @property
+    def facts(self) -> tuple[int, int, int]:
+        """What `Disk.look_below` finds as long as nobody changes the queue."""
+        return self[-3:]
 
 
 class QueueExtent(NamedTuple):
@@ -35,6 +64,8 @@ class QueueExtent(NamedTuple):
     """Queue offset after its last message."""
     record_offset: int
     """Physical offset of its last message."""
+    file: ClosedFile | None = None
+    """None unless the store was closed after the last change."""
 
 
 def load_extents(root: str, disk: Disk) -> dict[tuple[str, int], QueueExtent]:
@@ -44,9 +75,12 @@ def load_extents(root: str, disk: Disk) -> dict[tuple[str, int], QueueExtent]:
     if text is None:
         return {}
     try:
+        data = text[text.index(b"{", 1) : -1]
+        if text[: -len(data) - 1] != _HEAD % zlib.crc32(data):
+            raise ValueError("its checksum is wrong")
         return {
-            (topic, int(queue_id)): _checked(*reach)
-            for topic, queues in json.loads(text).items()
+            (topic, int(queue_id)): _extent(*reach)
+            for topic, queues in json.loads(data).items()
             for queue_id, reach in queues.items()
         }
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -60,16 +94,15 @@ def save_extents(root: str, disk: Disk, reaches: Mapping[tuple[str, int], QueueE
     Raises:
         OSError: the file cannot be written; the entries are unchanged.
     """
-    by_topic: dict[str, dict[str, QueueExtent]] = {}
-    for (topic, queue_id), reach in reaches.items():
-        by_topic.setdefault(topic, {})[str(queue_id)] = reach
+    by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
+    for (topic, queue_id), (end, record, file) in reaches.items():
+        by_topic.setdefault(topic, {})[str(queue_id)] = (end, record, *(file or ()))
     path = os.path.join(root, OWN_DIRECTORY, _NAME)
     disk.make_directory(os.path.dirname(path), durable=True)
-    disk.replace(path, json.dumps(by_topic, separators=(",", ":")).encode())
+    data = json.dumps(by_topic, separators=(",", ":")).encode()
+    disk.replace(path, b"%s%s}" % (_HEAD % zlib.crc32(data), data))
 
 
-def _checked(max_offset: int, record_offset: int) -> QueueExtent:
-    for each in (max_offset, record_offset):
-        if type(each) is not int or not 0 <= each < 1 << 63:
-            raise ValueError(f"{each!r} is not a place")
-    return QueueExtent(max_offset, record_offset)
+def _extent(max_offset: int, record_offset: int, *file: int) -> QueueExtent:
+    # The checksum has shown that a writer of reput chose the numbers.
+    return QueueExtent(max_offset, record_offset, ClosedFile(*file) if file else None)

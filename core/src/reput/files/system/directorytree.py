@@ -11,6 +11,7 @@ import errno
 import operator
 import os
 import stat
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn, Protocol, Self
 
@@ -211,6 +212,25 @@ class DirectoryTree:
         finally:
             os.close(descriptor)
 
+    def look_below(
+        self, path: str, names: Sequence[tuple[str, str]]
+    ) -> Sequence[tuple[int, int, int] | None]:
+        """Look at files in the subdirectories of a directory, which is opened once for all.
+
+        Args:
+            path: of the directory.
+            names: of a subdirectory and of a file in it, each.
+
+        Returns:
+            For each its size, and when it and the subdirectory were changed, ns since the epoch;
+            None for one that is missing, or not a regular file.
+        """
+        descriptor = self._root.open_directory(path)
+        try:
+            return [_look_below(descriptor, *each) for each in names]
+        finally:
+            os.close(descriptor)
+
     def _refuse_link(self, path: str) -> None:
         if not self.follows_links:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -329,12 +349,11 @@ class DirectoryTree:
 class _StoreEntry:
     """An `Entry` that keeps no descriptor and refuses to follow a link."""
 
-    __slots__ = ("_is_directory", "_is_file", "_is_link", "_root", "_status", "name", "path")
+    __slots__ = ("_directory", "_is_directory", "_is_file", "_is_link", "_root", "_status", "name")
 
     def __init__(self, root: StoreRoot, directory: str, entry: os.DirEntry[str]) -> None:
         self.name = entry.name
-        self.path = os.path.join(directory, entry.name)
-        self._root = root
+        self._directory, self._root = directory, root
         self._is_link = entry.is_symlink()
         self._is_directory = entry.is_dir(follow_symlinks=False)
         self._is_file = entry.is_file(follow_symlinks=False)
@@ -346,6 +365,10 @@ class _StoreEntry:
 
     def __repr__(self) -> str:
         return f"<Entry {self.path!r}>"
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self._directory, self.name)
 
     def is_symlink(self) -> bool:
         return self._is_link
@@ -367,6 +390,17 @@ class _StoreEntry:
 
     def _refuse(self) -> NoReturn:
         raise link_at(*self._root.reach(self.path), self.path)
+
+
+def _look_below(directory: int, above: str, name: str) -> tuple[int, int, int] | None:
+    try:
+        outer = os.stat(above, dir_fd=directory, follow_symlinks=False)
+        found = os.stat(f"{above}{os.sep}{name}", dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return None
+    if not (stat.S_ISDIR(outer.st_mode) and stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+        return None
+    return found.st_size, found.st_mtime_ns, outer.st_mtime_ns
 
 
 def is_absence(error: OSError | ValueError) -> bool:

@@ -171,7 +171,7 @@ class ArrowDisk(Disk):
     allocate = truncate = flush = map = map_as = map_to_read = rename = remove = (
         remove_directory
     ) = write_some
-    remove_tree = identity = status = usage = lock = lock_shared = write_some
+    remove_tree = identity = status = look_below = usage = lock = lock_shared = write_some
     lock_owner = make_one_directory = make_directory = flush_directory = replace = write_some
     finish_replacing = write_some
 
