@@ -17,12 +17,12 @@ import pytest
 CEILINGS = {
     "put": 9,
     "put sync": 28,
-    "dispatch": 128,
-    "flush": 178,
-    "read": 46,
-    "close": 192,
-    "open": 683,
-    "open after a kill": 981,
+    "dispatch": 122,
+    "flush": 175,
+    "read": 44,
+    "close": 181,
+    "open": 641,
+    "open after a kill": 927,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reput.files.filepool import FilePool, Handle, ReplacedError
-from reput.files.system.descriptorlimit import kept_count
+from reput.files.filepool import FilePool, Handle, ReplacedError, kept_count
 from reput.files.system.disk import Disk
 
 

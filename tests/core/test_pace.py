@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput.dispatch.runtime.throttle import CAUGHT_UP, LONGEST_PAUSE, Throttle
+from reput.dispatch.runtime.readgroup import CAUGHT_UP, LONGEST_PAUSE, Throttle
 
 RATE = 3_000_000  # bytes of the log a second
 WINDOW = 1 << 20

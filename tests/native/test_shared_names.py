@@ -8,8 +8,7 @@ import pytest
 import reput_native
 from reput.engine import REFERENCES
 from reput.log.writer.appender import Appender
-from reput.log.writer.flushleader import FlushLeader
-from reput.log.writer.flushrequests import FlushRequests
+from reput.log.writer.flushleader import FlushLeader, FlushRequests
 from reput.record import Encoder, MessageView, checksum, layout
 from reput_server.grpc.transport.http2 import Http2Connection
 

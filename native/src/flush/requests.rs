@@ -1,5 +1,5 @@
 //! Flushes that one thread makes for others, which do not wait: `FlushRequests` of
-//! `core/src/reput/log/writer/flushrequests.py`.
+//! `core/src/reput/log/writer/flushleader.py`.
 //!
 //! The thread needs the interpreter lock neither between two flushes nor to report them: it writes
 //! to a descriptor, which an event loop watches. So the disk works while the loop appends.

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput.files.readmap import ReadMaps
-from reput.files.system.descriptorlimit import kept_count
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
     from reput.files.system.disk import Buffer, Disk
 
-__all__ = ["FilePool", "Handle", "ReplacedError"]
+__all__ = ["FilePool", "Handle", "ReplacedError", "kept_count"]
+
+_USUAL: Final = 1_024  # descriptors
 
 
 class ReplacedError(Exception):
@@ -232,3 +233,21 @@ def _path_of(handle: Handle) -> str:
     if handle.is_replaced:
         raise ReplacedError(handle.path)
     return handle.path
+
+
+def kept_count(wanted: int) -> int:
+    """Return how many descriptors a pool may keep open: ``wanted``, or fewer if they are rare.
+
+    The process has a limit (``ulimit -n``).
+
+    A quarter of 1,024, which is the usual limit, and a much smaller part of a lower one: sockets,
+    logs and other pools need some, too.
+    """
+    try:
+        import resource
+    except ImportError:  # no such limit on this system
+        return wanted
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY or limit >= 4 * max(wanted, _USUAL):
+        return wanted
+    return min(wanted, max(limit * limit // (4 * _USUAL), 1))

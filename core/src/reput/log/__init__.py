@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from reput.log.timeruns import CLOCK_SLACK_MS as CLOCK_SLACK_MS
     from reput.log.timeruns import TimeRun as TimeRun
     from reput.log.timeruns import TimeRuns as TimeRuns
-    from reput.log.writer.flushrequests import FlushRequests as FlushRequests
+    from reput.log.writer.flushleader import FlushRequests as FlushRequests
     from reput.log.writer.queueoffsets import QueueFloors as QueueFloors
     from reput.log.writer.receipts import BatchReceipt as BatchReceipt
     from reput.log.writer.receipts import FlushProgress as FlushProgress
@@ -63,7 +63,7 @@ _EXPORTS = {
     "Damage": "damage",
     "FILLED": "damage",
     "FlushProgress": "writer.receipts",
-    "FlushRequests": "writer.flushrequests",
+    "FlushRequests": "writer.flushleader",
     "GONE": "damage",
     "LOG_SECTION": "config",
     "LedgerFiles": "reader.ledgerfiles",

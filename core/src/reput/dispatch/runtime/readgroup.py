@@ -25,9 +25,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from reput.dispatch.config import Retries
 from reput.dispatch.runtime.pluginstate import Phase
-from reput.dispatch.runtime.throttle import Throttle
 from reput.record.decode import End
 from reput.signalsafe import SafeEvent, new_lock
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LONGEST_REST", "ReadGroup"]
+__all__ = ["CAUGHT_UP", "LONGEST_PAUSE", "LONGEST_REST", "ReadGroup", "Throttle"]
 
 LONGEST_REST: Final = 1.0  # seconds; then a thread checks again
 _SMALL_ROUND: Final = 64 << 10  # bytes
@@ -50,6 +51,12 @@ _SMALL_TIMES: Final = 9  # times the processor time of a small round: a tenth of
 _LONGEST_SMALL: Final = 0.01  # seconds
 _SHORT_WINDOW: Final = 32 << 10  # bytes, at least
 _SHORT_SECONDS: Final = 0.001
+CAUGHT_UP: Final = 64 << 10
+"""Bytes of the log; a plugin that lacks at most this many has caught up."""
+LONGEST_PAUSE: Final = 0.25
+"""Seconds; messages wait little longer for a plugin that keeps up."""
+_LONGEST_REST: Final = 19.0  # times the processor time of the round: a twentieth of a processor
+_SHORTEST_REST: Final = 1.0  # half a processor
 
 
 class ReadGroup:
@@ -356,3 +363,27 @@ class ReadGroup:
         """End the reading thread."""
         if self._reader is not None:
             self._reader.close()
+
+
+@attrs.define
+class Throttle:
+    """Chooses the rests of one thread: long ones while the plugin keeps up with the log.
+
+    After each round that leaves a plugin behind, its rests are half as long. With rests of a fixed
+    length, a plugin that needs a quarter of a processor would never catch up.
+    """
+
+    _times: float = _LONGEST_REST
+
+    def pause(self, used: float, behind: int) -> float:
+        """Return how long to rest after a round, seconds.
+
+        Args:
+            used: processor time of the round, seconds.
+            behind: bytes of the log that the plugin has not seen after the round.
+        """
+        if behind <= CAUGHT_UP:
+            self._times = min(2 * self._times, _LONGEST_REST)
+        else:
+            self._times = max(self._times / 2, _SHORTEST_REST)
+        return max(min(self._times * used, LONGEST_PAUSE), min(used, 4 * LONGEST_PAUSE))

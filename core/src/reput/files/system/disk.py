@@ -15,12 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
-from reput.files.system.descriptorlimit import EXHAUSTED
 from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
 from reput.files.system.parallelflush import heart, run_parallel
-from reput.files.system.storeroot import ALLOWED
+from reput.files.system.storeroot import ALLOWED, EXHAUSTED
 from reput.files.system.vectoredread import read_pieces
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from reput.errors import DiskFrozenError, UnsafePathError
-from reput.files.system.descriptorlimit import EXHAUSTED
 from reput.signalsafe import new_lock
 
-__all__ = ["ALLOWED", "ANYWHERE", "Descriptor", "StoreRoot", "link_at"]
+__all__ = ["ALLOWED", "ANYWHERE", "EXHAUSTED", "Descriptor", "StoreRoot", "link_at"]
 
+EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process, or a system, that has no descriptor left."""
 _STEP: Final = (
     getattr(os, "O_PATH", os.O_RDONLY)  # passing through a directory needs no right to list it
     | os.O_DIRECTORY

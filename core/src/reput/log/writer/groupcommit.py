@@ -27,8 +27,7 @@ from reput.errors import (
     ServiceNotAvailableError,
 )
 from reput.files.system.parallelflush import heart
-from reput.log.writer.flushleader import FlushLeader
-from reput.log.writer.flushrequests import FlushRequests
+from reput.log.writer.flushleader import FlushLeader, FlushRequests
 from reput.signalsafe import PeriodicThread
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.errors import PutError
-    from reput.log.writer.flushrequests import RequestedFlusher
+    from reput.log.writer.flushleader import RequestedFlusher
 
 __all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
 

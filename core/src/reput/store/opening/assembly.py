@@ -18,13 +18,13 @@ from reput.dispatch.runtime.pluginstate import Stopped
 from reput.dispatch.runtime.reputloop import ReputLoop
 from reput.dispatch.runtime.workscheduler import WorkScheduler
 from reput.dispatch.statefiles.deadletters import DeadLetterFile
-from reput.dispatch.statereport import live_state, recorded_state
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.diskfull import is_disk_full
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
 from reput.log.writer.replicaappender import ReplicaAppender
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.puts import PutPath
+from reput.store.operations.report import live_state, recorded_state
 from reput.store.pluginstore import StoreAccessPoint, StoreComponents
 from reput.store.shutdown.closer import Closer
 from reput.store.shutdown.processexit import close_at_exit, do_not_close_at_exit, guard, guard_disk
