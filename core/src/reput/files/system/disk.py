@@ -365,14 +365,14 @@ class Disk(DirectoryTree):
             flush: False if the last writer closed the store (`reput.plugin.StoreContext.clean`):
                 every name is on disk then.
         """
-        entries = self.list(directory)
-        for entry in entries:
-            name = entry.name
+        found = self.list_names(directory)
+        for name in found:
             if name.endswith(".new") and (not names or name.removesuffix(".new") in names):
-                self._refuse_link(entry.path)
-                if entry.is_file():
-                    self.remove(entry.path)
-        if flush and entries:  # a file that was replaced is among them
+                path = os.path.join(directory, name)
+                self._refuse_link(path)
+                if not self._is_directory(path):
+                    self.remove(path)
+        if flush and found:  # a file that was replaced is among them
             self.flush_directory(directory)
 
     def read_if_exists(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes | None:
