@@ -21,8 +21,8 @@ CEILINGS = {
     "flush": 175,
     "read": 44,
     "close": 181,
-    "open": 641,
-    "open after a kill": 927,
+    "open": 637,
+    "open after a kill": 922,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -11,6 +10,8 @@ from openstores import messages_in
 from trimminglives import Life, check_left, crash_and_check
 
 import reput
+from reput.files import Disk
+from reput.log import LogHead, StateFile
 from reput.status import ReadStatus
 from reput_retention import RetentionConfig, expire_log
 from reput_testing import ManualClock, PowerCuts, QuickDisk
@@ -229,7 +230,7 @@ def check(life, note, root):
             query = store.query(places[offset][0], f"k{numbers[offset]}")
             assert [message.physical_offset for message in query] == [offset]
         store.work()  # tells plugins what a crash has kept from them
-        assert not os.path.exists(root / "reput" / "trimming")
+        assert not LogHead(StateFile.of(str(root), Disk())).must_notify
         assert_nothing_stays_behind(store)
 
 

@@ -15,7 +15,6 @@ _OF_OTHERS = ("reput/requests/", "reput/rebuild/", "reput/compacting/")
 """Other processes write there beside a writer; or all of it is thrown away as one."""
 _RARE = {
     "reput/queue-offsets.json.new",
-    "reput/trimming.new",
     "reput/losses.jsonl.damaged.new",
     "compaction/position-checkpoint.bak.new",
     "transaction/00000000000000004096.new",

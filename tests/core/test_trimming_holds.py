@@ -21,12 +21,18 @@ from trimmedstores import (
 
 import reput
 from reput.dispatch.retentionholds import LiveHolds
+from reput.files import Disk
+from reput.log import LogHead, StateFile
 from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --------------------------------------------------------------------------- who is asked
+
+
+def must_notify(root):
+    return LogHead(StateFile.of(str(root), Disk())).must_notify
 
 
 def test_what_a_plugin_needs_is_kept_until_it_does_not_need_it(tmp_path):
@@ -264,13 +270,13 @@ def test_a_plugin_that_is_resumed_or_added_is_told_what_it_missed(tmp_path):
         store.suspend_plugin("notes")
         first = keep(store, 2, unseen="drop")
         nothing_said = list(plugin.told)
-        marked = (tmp_path / "reput" / "trimming").exists()
+        marked = must_notify(tmp_path)
         store.resume_plugin("notes")
         second = keep(store, 2, unseen="drop")
 
     assert (first.not_notified, nothing_said, marked) == (("notes",), [], True)
     assert (removed(second), second.not_notified, plugin.told) == ([], (), [2 * SIZE])
-    assert not (tmp_path / "reput" / "trimming").exists()
+    assert not must_notify(tmp_path)
 
 
 def test_after_a_crash_behind_the_removal_plugins_are_told_by_the_next_writer(
@@ -290,4 +296,4 @@ def test_after_a_crash_behind_the_removal_plugins_are_told_by_the_next_writer(
         pass
 
     assert plugin.told == [2 * SIZE]
-    assert not (tmp_path / "reput" / "trimming").exists()
+    assert not must_notify(tmp_path)

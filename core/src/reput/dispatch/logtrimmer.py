@@ -7,14 +7,14 @@ The order of the steps, with the reasons:
 
 1. log and plugins are flushed: entries derived from a file must be on disk before its removal;
 2. the next queue offsets are written: a queue that loses all its messages continues its offsets;
-3. the head is noted in ``reput/state``: a log that begins later than noted has lost files; then the
-   mark ``reput/trimming``: from here on plugins may know of messages that are gone;
+3. the head is noted in ``reput/state``: a log that begins later than noted has lost files. The note
+   has a mark: from here on plugins may know of messages that are gone;
 4. files of the log are removed, the oldest first, each durably before the next: a crash leaves no
    gap;
-5. plugins are notified (`reput_trim`), one by one, and the mark is removed after the last.
+5. plugins are notified (`reput_trim`), one by one, and the mark is cleared after the last.
 
 A crash between two steps costs nothing: plugins correct their minimum when they are opened, and if
-the mark exists they are notified again at the next opening, so that they remove what they kept of
+the mark is set they are notified again at the next opening, so that they remove what they kept of
 removed messages.
 
 A reader that has a removed file open goes on reading it; a later read finds that the log does not
@@ -27,15 +27,13 @@ Source: RocketMQ ``MappedFileQueue#deleteExpiredFileByTime`` and ``CleanConsumeQ
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
 from reput.errors import ReputError
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.diskfull import is_disk_full
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.writer.queueoffsets import count_queue_offsets
@@ -44,7 +42,6 @@ from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.retentionholds import LiveHolds, RecordedHolds
-    from reput.files.system.disk import Disk
     from reput.log.recovery.logstate import LogHead
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.queueoffsets import QueueFloors
@@ -52,8 +49,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["LogTrimmer", "preview"]
-
-_MARK: Final = "trimming"
 
 
 def preview(
@@ -75,9 +70,7 @@ def preview(
 class LogTrimmer:
     """Removes files of the log of a writable store. Thread-safe."""
 
-    root: str
     log: CommitLog
-    disk: Disk
     holds: LiveHolds
     """Which parts of the log plugins need."""
     head: LogHead
@@ -112,13 +105,13 @@ class LogTrimmer:
                     physical_offset, unseen, asker
                 )  # else plugins need not be asked
             end = self.log.min_physical_offset
-            may_notify = not self._is_stopped and (end > start or self._is_marked())
+            may_notify = not self._is_stopped and (end > start or self.head.must_notify)
             not_notified = self._notify(asker) if may_notify else []
         return TrimReport(start, end, holds, tuple(not_notified))
 
     def finish(self) -> None:
         """Notify plugins of what the last writer removed, if it could not; never raises."""
-        if not self._is_marked():
+        if not self.head.must_notify:
             return
         try:
             with self._lock:
@@ -178,24 +171,16 @@ class LogTrimmer:
             logger.warning("progress not written error=%s", error)
 
     def _write_down(self, offsets: Mapping[tuple[str, int], int] | None, end: int) -> None:
-        self.head.note(end)  # first: it needs no space
+        self.head.note(end, trims=True)  # first: it needs no space
         if offsets is None:  # a replica's: its messages have them
             offsets = count_queue_offsets(self.log, end)
         self.floors.keep(offsets)
-        self.disk.replace(self._mark_path, b"%d\n" % end)
 
     def _notify(self, asker: str) -> list[str]:
         not_notified = self.holds.notify(asker)
-        if not not_notified and self._is_marked():
-            self.disk.remove(self._mark_path)
+        if not not_notified:
+            self.head.notified()
         return not_notified
-
-    @property
-    def _mark_path(self) -> str:
-        return os.path.join(self.root, OWN_DIRECTORY, _MARK)
-
-    def _is_marked(self) -> bool:
-        return self.disk.exists(self._mark_path)
 
 
 def _last_message(log: CommitLog) -> Hold:

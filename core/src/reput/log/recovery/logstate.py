@@ -12,7 +12,8 @@ The other two notes count as long as reput was the last to write the store (`Sto
 The entry ``.head`` says where the log begins, as its files do not say whether there were older
 ones. A writer notes it when it opens a store, and trimming before it removes a file. A log that
 begins after the noted offset has lost files that nobody trimmed; RocketMQ removes old files, too,
-and leaves no note. Both slots have it, so that a torn write does not bring back an older one; they
+and leaves no note. The flag 1 of the entry marks that plugins were not notified yet of files that
+were trimmed. Both slots have the entry, so that a torn write does not bring back an older one; they
 are written in place, so that trimming can write them on a full disk.
 
 ``record-crc.json`` says where every record has a checksum of its own. It is on disk before the
@@ -28,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
@@ -176,11 +177,28 @@ class LogHead:
         places = entry.known() if self.is_writer else entry.load_all()
         return places[0].physical_offset if places else None
 
-    def note(self, physical_offset: int) -> None:
-        """Note that the log may begin at an offset; on disk, in both slots, when this returns."""
-        noted = Progress(physical_offset)
-        if self.state.entry(HEAD).known() != [noted, noted]:
+    def note(self, physical_offset: int, *, trims: bool = False) -> None:
+        """Note that the log may begin at an offset; on disk, in both slots, when this returns.
+
+        Args:
+            physical_offset: where the log begins.
+            trims: whether files are about to be removed, of which plugins must be notified.
+        """
+        known = self.state.entry(HEAD).known()
+        noted = Progress(physical_offset, closed=0 if trims or _is_marked(known) else None)
+        if known != [noted, noted]:
             self.state.save_in_both({HEAD: noted.packed()})
+
+    @property
+    def must_notify(self) -> bool:
+        """Whether a plugin may not have been notified of removed files."""
+        return _is_marked(self.state.entry(HEAD).known())
+
+    def notified(self) -> None:
+        """Note that all plugins were notified; an older slot may still say the contrary."""
+        entry = self.state.entry(HEAD)
+        if _is_marked(known := entry.known()):
+            entry.save(Progress(known[0].physical_offset))
 
     def loss(self, min_physical_offset: int) -> Loss | None:
         """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.
@@ -193,6 +211,10 @@ class LogHead:
             return None
         detail = "the first files of the log are gone, and nobody has trimmed them"
         return Loss(recorded, min_physical_offset, GONE, detail)
+
+
+def _is_marked(places: Sequence[Progress]) -> bool:
+    return bool(places) and places[0].closed is not None
 
 
 # --------------------------------------------------------------------------- its checksums

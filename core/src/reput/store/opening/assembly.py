@@ -152,7 +152,7 @@ def start_writing(
             members.promote(lambda: log.start_puts(queue_offsets))
 
     holds = LiveHolds(log, members)
-    trimming = LogTrimmer(request.root, log, request.disk, holds, head, floors)
+    trimming = LogTrimmer(log, holds, head, floors)
     parts = StoreComponents(
         request.root, request.disk, log, active, writes, holds, members, trimming, promote
     )

@@ -21,7 +21,8 @@ STATE_FILE_KEYS: Final = {
     "entries[].physical_offset": "of a progress: everything below it is on disk",
     "entries[].record_offset": "of a progress: the last record below it; -1 without one",
     "entries[].fingerprint": "of a progress: CRC-32 of that record",
-    "entries[].closed": "of `.log`: CRC-32 of the file `checkpoint` if the log was closed, or null",
+    "entries[].closed": "of `.log`: CRC-32 of the file `checkpoint` if the log was closed. Of "
+    "`.head`: 0 while plugins must be notified of removed files of the log. Else null",
     "entries[].record": "of a plugin's state: an object with its state and figures",
 }
 
@@ -70,4 +71,5 @@ def _line(entry: dict[str, Any]) -> tuple[str, str]:
     text = f"physical offset {entry['physical_offset']}"
     if entry["record_offset"] >= 0:
         text += f", last record at {entry['record_offset']}, {entry['fingerprint']:08X}"
-    return entry["name"], text if entry["closed"] is None else f"{text}, closed"
+    mark = "plugins not notified of removed files" if entry["name"] == ".head" else "closed"
+    return entry["name"], text if entry["closed"] is None else f"{text}, {mark}"
