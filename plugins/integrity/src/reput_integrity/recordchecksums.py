@@ -6,7 +6,7 @@ There is no loop in Python over records: one `map` hands their bytes to zlib.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -31,7 +31,8 @@ def crcs_of(
     sizes: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.uint32]:
     """Return the ``(n,)`` uint32 CRC-32 of ``n`` ranges of ``window``."""
-    view = memoryview(window)  # type: ignore[arg-type]  # numpy's stubs for 3.11 know no buffers
+    buffer: Any = window  # the stubs of NumPy for Python 3.11 know no buffers
+    view = memoryview(buffer)
     ranges = map(slice, starts.tolist(), (starts + sizes).tolist())
     return np.fromiter(map(crc32, map(view.__getitem__, ranges)), np.uint32, len(starts))
 

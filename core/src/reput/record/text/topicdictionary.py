@@ -134,8 +134,8 @@ class TopicDictionary:
             return
         width = max(max(map(len, names)), 1)
         width += -width % 8
-        words = np.frombuffer(b"".join(name.ljust(width, b"\0") for name in names), np.uint64)
-        words = words.reshape(len(names), width // 8)
+        joined = b"".join(name.ljust(width, b"\0") for name in names)
+        words = np.frombuffer(joined, np.uint64).reshape(len(names), width // 8)
         hashes = _hash(words)
         order = np.argsort(hashes, kind="stable")
         codes = np.array([self._code_of[name] for name in names], np.int32)

@@ -23,6 +23,8 @@ from reput_transaction.layout import (
 )
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from reput_transaction.halfindex.halfindex import HalfIndex
 
 __all__ = ["decode_snapshot", "encode_snapshot"]
@@ -92,15 +94,16 @@ def decode_snapshot(data: bytes, path: str, index: HalfIndex) -> int:
     ops_at = HEADER_DTYPE.itemsize + rows.nbytes
     ops = np.frombuffer(data, OP_DTYPE, op_count, ops_at)
     names = data[ops_at + ops.nbytes :].split(b"\0")[:-1]
-    _fill(index, rows.tolist(), [name.decode("utf-8", "surrogatepass") for name in names], path)
+    _fill(index, rows, [name.decode("utf-8", "surrogatepass") for name in names], path)
     *entries, (index.ops.next_offset, index.next_half_offset) = ops.tolist()
     index.ops.entries = list(map(tuple, entries))
     return int(header["resume_offset"])
 
 
-def _fill(index: HalfIndex, rows: list[tuple[int, ...]], names: list[str], path: str) -> None:
+def _fill(index: HalfIndex, rows: npt.NDArray[np.void], names: list[str], path: str) -> None:
     newer_of: list[tuple[HalfRow, int]] = []
-    for queue_offset, offset, born, ended_to, newer, key, checks, state, group, decision in rows:
+    for fields in rows.tolist():
+        queue_offset, offset, born, ended_to, newer, key, checks, state, group, decision = fields
         known = state in (OPEN, ENDED, SUPERSEDED) and UNDECIDED <= decision <= ROLLED_BACK
         if not known or group >= len(names):
             raise CorruptFileError(path, 0, f"the row of queue offset {queue_offset} is none")

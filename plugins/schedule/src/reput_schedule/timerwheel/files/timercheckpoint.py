@@ -31,7 +31,7 @@ from reput_schedule.timerwheel.layout import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import numpy.typing as npt
 
 __all__ = [
     "CheckpointRecord",
@@ -210,7 +210,7 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
     reached = TimerCheckpoint(
         read_timestamp=int(note["read_timestamp"]),
         examined_to=int(note["examined_to"]),
-        marks=_pairs(marks.tolist()),
+        marks=_pairs(marks),
         copies_end=int(note["copies_to"]),
     )
     return CheckpointRecord(
@@ -249,5 +249,5 @@ def decode_broker_check(data: bytes, precision: int) -> CheckpointRecord | None:
     )
 
 
-def _pairs(rows: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
-    return tuple((read, end) for read, end in rows)
+def _pairs(rows: npt.NDArray[np.void]) -> tuple[Mark, ...]:
+    return tuple((read, end) for read, end in rows.tolist())
