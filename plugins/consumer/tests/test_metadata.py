@@ -190,6 +190,18 @@ def test_entries_that_brokers_cannot_read_make_the_file_unreadable(tmp_path, ent
     assert (tmp_path / "topics.json").read_text() == data
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a.b", "g" * 256, "../x"])
+def test_a_group_whose_name_no_broker_takes_is_refused(name, tmp_path):
+    topics = Topics(document(tmp_path, "topics.json"))
+    groups = SubscriptionGroups(document(tmp_path, "subscriptionGroup.json"), topics)
+
+    with pytest.raises(ValueError, match="group"):
+        groups.put_many([GroupSettings(group="first"), GroupSettings(group=name)])
+
+    assert groups.names() == []
+    assert not (tmp_path / "subscriptionGroup.json").exists()
+
+
 @pytest.fixture
 def covered(tmp_path):
     """Offsets of groups, and the topics that are made for them."""

@@ -12,7 +12,7 @@ import attrs
 
 from reput_consumer.metadata.settingstable import SettingsTable
 from reput_consumer.metadata.topicsettings import Topics, TopicSettings
-from reput_consumer.names import retry_topic
+from reput_consumer.names import checked_group, retry_topic
 
 __all__ = ["FILE_NAME", "GroupSettings", "SubscriptionGroups"]
 
@@ -79,8 +79,14 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         """See `SettingsTable.put_many`; retry topics grow with the number of their queues.
 
         Failed messages would come to queues of which no client knows.
+
+        Raises:
+            ValueError: the name of a new group is not valid; no group is added or changed.
         """
         settings = list(many)
+        for each in settings:
+            if each.group not in self.entries:
+                checked_group(each.group)
         super().put_many(settings)
         for each in settings:
             if self.topics.get(retry_topic(each.group)) is not None:
