@@ -46,6 +46,24 @@ class Gate(Deriving):
         self.context.renew_interest()
 
 
+class Asking(Deriving):
+    """Asks the others about each message that is put."""
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.context = context
+
+    @reput.hookimpl
+    def reput_put(self, messages):
+        self.context.store.check_put(messages)
+
+
+class AskingToo(Asking):
+    """Another one."""
+
+    name = "asking-too"
+
+
 STEPS = {
     "add": lambda store: store.add_plugin(Marking()),
     "remove": lambda store: store.remove_plugin("marking"),
@@ -73,3 +91,12 @@ def test_neither_a_new_interest_nor_a_plugin_that_is_added_undoes_the_other(tmp_
             else:
                 place = store.put(reput.Message("T", b"plain")).physical_offset
                 assert store.get(place).body == (b"marked" if is_marked else b"plain")
+
+
+def test_plugins_that_ask_the_others_are_not_asked_for_each_other(tmp_path):
+    with open_with(tmp_path, Asking(), AskingToo(), Gate()) as store:
+        assert store.put(reput.Message("T", b"1")).queue_offset == 0
+        STEPS["shut"](store)
+
+        with pytest.raises(ServiceNotAvailableError, match="shut"):
+            store.put(reput.Message("T", b"2"))

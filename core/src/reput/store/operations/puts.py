@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,6 +127,8 @@ class PutPath:
         self._put_at_once: PutAtOnce | None = None
         """Replaced as a whole; None if a hook must see all messages, or if the engine has none."""
         self._has_counts = False
+        self._asking = threading.local()
+        """The plugins that are asking by `check_for`, one for another, on each thread."""
         self.direct: DirectPuts | None = None
         """See `reput.Store.direct_puts`."""
         self.use()
@@ -216,20 +219,27 @@ class PutPath:
     def check_for(self, plugin: str, messages: Sequence[Message]) -> None:
         """Refuse what `put_for` would refuse because of its content, and store nothing.
 
+        Plugins that ask in their ``reput_put`` are not called for each other's questions.
+
         Raises:
             PutError: as for `put`.
         """
-        hooks = self._hooks_without(plugin)
-        if hooks is not None and hooks.cover(messages):
-            messages = hooks.changed(messages, self._log.encoder.take_turns)
+        before: tuple[str, ...] = getattr(self._asking, "plugins", ())
+        self._asking.plugins = asking = (*before, plugin)
+        try:
+            hooks = self._hooks_without(*asking)
+            if hooks is not None and hooks.cover(messages):
+                messages = hooks.changed(messages, self._log.encoder.take_turns)
+        finally:
+            self._asking.plugins = before
         for message in messages:
             self._log.check(self._prepare(message))
 
-    def _hooks_without(self, plugin: str) -> _Hooks | None:
+    def _hooks_without(self, *plugins: str) -> _Hooks | None:
         hooks = self._hooks
         if hooks is None:
             return None
-        return _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
+        return _Hooks.of([hook for hook in hooks.all if hook.name not in plugins])
 
     def _put_many(
         self,
