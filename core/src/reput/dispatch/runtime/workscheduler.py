@@ -73,7 +73,8 @@ class TimedWork:
         if self.is_over:
             return None
         before, self.last = self.last, self.clock()
-        self.is_woken |= self.last < before
+        if self.last < before:  # not by `|=`, which would undo what another thread sets meanwhile
+            self.is_woken = True
         if self.is_due:
             self.request()
         if not self.may_run:
