@@ -125,6 +125,26 @@ def test_what_a_4x_producer_delays_is_of_that_kind_and_has_its_time(broker, clie
         assert before - 1_000 <= at <= put_by  # timers are parked at whole seconds
 
 
+@pytest.mark.parametrize("delay_ms", [300, 5 * 86_400_000])
+def test_a_time_from_the_send_on_is_shown_after_any_wait(broker, client, names, delay_ms):
+    """Less than a tick of the timer wheel, and more than one turn of it."""
+    group, topic = names
+    before = broker._clock()
+    broker.put(broker_message(topic, "1", properties={"TIMER_DELAY_MS": str(delay_ms)}))
+    put_by = broker._clock()
+    me = client()
+    me.consume(group, topic)
+    for _ in range(6):
+        broker.forward(1 + delay_ms / 5_000)
+        broker.store.wait_dispatched()
+
+    _, (message,) = me.take(group, topic)
+    me.ack(group, topic, message)
+
+    at = milliseconds_of(message.system_properties.delivery_timestamp) - delay_ms
+    assert before - 1_000 <= at <= put_by
+
+
 def test_a_poll_waits_for_a_message(broker, client, names):
     group, topic = names
     me = client()

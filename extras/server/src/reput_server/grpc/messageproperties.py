@@ -33,8 +33,12 @@ __all__ = [
 
 GROUP: Final = "__SHARDINGKEY"
 TIMED: Final = "TIMER_DELIVER_MS"
-_DURATIONS: Final = ("TIMER_DELAY_SEC", 1_000), ("TIMER_DELAY_MS", 1)
-"""Properties with a time from the send on, and ms of their units."""
+_DURATIONS: Final = "TIMER_DELAY_SEC", "TIMER_DELAY_MS"
+"""Properties with a time from the send on."""
+_SLOT: Final = "TIMER_OUT_MS"
+"""The slot of the timer wheel: one tick before that of the delivery, most often a second."""
+_TIME_END: Final = 253_402_300_800_000
+"""The year 10,000, ms: later times cannot be shown."""
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 BORN_HOST: Final = "__BORNHOST"
 BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
@@ -141,7 +145,7 @@ def _type_of(view: MessageView) -> MessageType:
     if (
         properties.get("DELAY", "0") != "0"
         or TIMED in properties
-        or any(name in properties for name, _ in _DURATIONS)
+        or any(name in properties for name in _DURATIONS)
     ):
         return MessageType.DELAY
     return untimed_type_of(properties)
@@ -150,20 +154,19 @@ def _type_of(view: MessageView) -> MessageType:
 def _deliver_time(properties: Mapping[str, str]) -> int | None:
     """Return when a message was to be delivered, ms; None without a time.
 
-    Clients of other protocols may state a duration, which counts from when the message was parked,
-    and before a time.
+    Clients of other protocols may state a duration, which counts before a time.
     """
-    parked_at = _number(properties.get("TIMER_ENQUEUE_MS"))
-    for name, unit_ms in _DURATIONS:
-        duration = _number(properties.get(name))
-        if duration is not None and parked_at is not None:
-            return parked_at + duration * unit_ms
-    return _number(properties.get(TIMED))
+    if any(name in properties for name in _DURATIONS):
+        slot = _time(properties.get(_SLOT))
+        if slot is not None:
+            return slot
+    return _time(properties.get(TIMED))
 
 
-def _number(text: str | None) -> int | None:
-    is_number = text is not None and text.isascii() and text.isdigit()
-    return int(text[:15]) if text is not None and is_number else None
+def _time(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > len(str(_TIME_END)):
+        return None
+    return timestamp if (timestamp := int(text)) < _TIME_END else None
 
 
 def untimed_type_of(properties: Mapping[str, str]) -> MessageType:
