@@ -68,6 +68,26 @@ def test_members_and_their_queues_are_seen_beside_the_writer(at):
     assert seen_beside(at) == ()
 
 
+def test_times_that_others_see_are_of_the_clock_that_they_see(at):
+    """Deadlines have another time after the clock was set back."""
+    at.put("1")
+    at.clock.advance(-86_400_000)
+    at.plugin.port.clock()
+
+    with at.consumer(name="a"), at.store.pop_consumer("p", "orders", start="earliest") as popper:
+        (popped,) = popper.receive(1, 0)
+        assert popped.invisible_until == at.clock.now + 30_000
+        assert popped.renew(60)
+        assert popped.invisible_until == at.clock.now + 60_000
+        at.work_for(500)
+        (member, _) = seen_beside(at)
+        assert member.since_timestamp == at.clock.now - 500
+        (out,) = at.plugin.roster().out
+        assert out.since_timestamp == at.clock.now - 500
+    document = json.loads((at.root / "config" / "topics.json").read_bytes())
+    assert document["dataVersion"]["timestamp"] == at.clock.now - 500
+
+
 def test_the_file_is_written_on_changes_only_and_seldom(at, monkeypatch):
     at.put(*map(str, range(100)))
     renames = []

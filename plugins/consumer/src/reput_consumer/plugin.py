@@ -79,7 +79,6 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Read the files of groups, topics and offsets."""
         self._clock = SteadyClock(context.clock)
-        context = attrs.evolve(context, clock=self._clock)
         self._context = context
         self._files = PluginFiles.of(context)
         self._files.load()
@@ -94,7 +93,7 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
         from reput_consumer.pop.popservice import PopService
         from reput_consumer.storeservices import MEMBER_DEFAULTS, StoreServices
 
-        roster_file = MemberListFile(context)
+        roster_file = MemberListFile(attrs.evolve(context, clock=self._clock))
         port = EmbeddedBackend(
             context,
             self.config.broker_name,
@@ -106,6 +105,7 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
             context.wake,
             roster_file.note_change,
             self._save_members,
+            self._clock,
         )
         members = LocalMembers(
             port,
@@ -342,5 +342,5 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
         with self._lock:
             if self._save_at is not None:
                 return
-            self._save_at = self._context.clock() + self.config.save_interval_ms
+            self._save_at = self._clock() + self.config.save_interval_ms
         self._context.wake()

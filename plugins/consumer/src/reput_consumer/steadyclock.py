@@ -16,7 +16,8 @@ class SteadyClock:
 
     Deadlines of messages that are out, of locks and of saves are points of this time. So each comes
     after the time that was left, whatever happens to the other clock meanwhile. A clock that is set
-    ahead makes them come early. Thread-safe.
+    ahead makes them come early. Nothing of this time may leave the process, as the next one begins
+    with the time of the other clock: see `at_source`. Thread-safe.
     """
 
     source: Callable[[], int]
@@ -35,5 +36,5 @@ class SteadyClock:
             return now + self._ahead
 
     def at_source(self, timestamp: int) -> int:
-        """Return what the other clock will show at a time of this one, ms."""
+        """Return what the other clock shows at a time of this one, ms, if it is not set again."""
         return timestamp - self._ahead

@@ -37,4 +37,5 @@ class StoreServices:
         """Return the members of all groups in this process, by group and client id."""
         from reput_consumer.memberlist.snapshot import members_of
 
-        return members_of(self.port.registry, self.members.queues_held())
+        shown = self.port.steady.at_source
+        return members_of(self.port.registry, self.members.queues_held(), shown)

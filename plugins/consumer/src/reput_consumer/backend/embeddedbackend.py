@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.deletedtopics import DeletedTopics
     from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
     from reput_consumer.metadata.topicsettings import Topics
+    from reput_consumer.steadyclock import SteadyClock
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class EmbeddedBackend:
     """Called when members have come or gone; must not wait."""
     save_members: Callable[[str], None]
     """Has the members of a group in this process commit how far they are."""
+    steady: SteadyClock
+    """Shows the time of deadlines. The context's clock shows that of files, clients and people."""
     registry: MemberRegistry = attrs.field(init=False)
     arrivals: PendingFetches = attrs.field(init=False, factory=PendingFetches)
     locks: QueueLocks = attrs.field(init=False)
@@ -90,7 +93,7 @@ class EmbeddedBackend:
     def __attrs_post_init__(self) -> None:
         self.registry = MemberRegistry(self.members_changed, self.save_members)
         self.known = TopicQueues(self.context, self.registry, self.deleted.hides)
-        self.locks = QueueLocks(self.context.clock)
+        self.locks = QueueLocks(self.steady)
         self.sender = SendBack(self.context, self.groups, self.topics)
         self.growth = QueueGrowth(self.topics)
         self.permissions = ReadPermissions(self.groups, self.topics, self.arrivals)
@@ -103,7 +106,7 @@ class EmbeddedBackend:
 
     def clock(self) -> int:
         """See `ConsumerBackend.clock`."""
-        return self.context.clock()
+        return self.steady()
 
     # ------------------------------------------------------------------ messages
 

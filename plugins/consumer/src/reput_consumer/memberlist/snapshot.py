@@ -9,7 +9,7 @@ import attrs
 from reput_consumer.pop.receipthandles import UnackedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from reput_consumer.backend.memberregistry import MemberRegistry
     from reput_consumer.messagequeue import MessageQueue
@@ -66,19 +66,22 @@ class MemberList:
 
 
 def members_of(
-    registry: MemberRegistry, held: Mapping[tuple[str, str], list[MessageQueue]]
+    registry: MemberRegistry,
+    held: Mapping[tuple[str, str], list[MessageQueue]],
+    shown: Callable[[int], int],
 ) -> tuple[GroupMember, ...]:
     """Return the members of all groups of this process, by group and client id.
 
     Args:
         registry: knows them.
         held: the queues that each has now, by group and client id.
+        shown: returns what clocks show at a time of the registry.
     """
     return tuple(
         GroupMember(
             group,
             each.member,
-            each.since,
+            shown(each.since),
             each.broadcast,
             tuple(sorted(each.topics)),
             _places(held.get((group, each.member))),

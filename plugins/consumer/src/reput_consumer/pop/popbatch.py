@@ -152,7 +152,7 @@ class PopBatch:
                 view,
                 lease.queue_offset,
                 self.handle(key, topic, lease),
-                self.until,
+                self.port.steady.at_source(self.until),
                 view.reconsume_times + lease.failures + 1,
             )
         )

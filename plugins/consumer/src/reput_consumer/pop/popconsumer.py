@@ -113,7 +113,7 @@ class PoppedMessage:
         milliseconds = invisible_ms_of(invisible)
         if self._handle is not None:
             self._handle = self._popper.renew(self.group, self.topic, self._handle, milliseconds)
-            self.invisible_until = self._popper.port.clock() + milliseconds
+            self.invisible_until = self._popper.port.context.clock() + milliseconds
         return self._handle is not None
 
     def retry(self, delay: float = 0) -> bool:

@@ -414,7 +414,7 @@ class PopService:
                 for (topic, queue_id), leases in each.queues.items():
                     if leases.is_any_out:
                         out = leases.out()
-                        since = min(lease.since for lease in out)
+                        since = self.port.steady.at_source(min(lease.since for lease in out))
                         found.append(UnackedMessage(each.name, topic, queue_id, len(out), since))
         return sorted(found, key=lambda out: (out.group, out.topic, out.queue_id))
 

@@ -109,7 +109,7 @@ class ReceiveCalls:
 
     def _end(self) -> Any:
         end = m.ReceiveMessageResponse()
-        set_milliseconds(end.delivery_timestamp, self.context.plugin.port.clock())
+        set_milliseconds(end.delivery_timestamp, self.context.plugin.port.context.clock())
         return end
 
     async def _request(self, caller: Caller, request: Any) -> PopRequest:

@@ -217,7 +217,7 @@ class SendCalls:
         if system.HasField("delivery_timestamp"):
             _need(context, "schedule", "delays")
             at = milliseconds_of(system.delivery_timestamp)
-            if at - context.plugin.port.clock() > _DELAY_MAX_MS:
+            if at - context.plugin.port.context.clock() > _DELAY_MAX_MS:
                 raise Refused(Code.ILLEGAL_DELIVERY_TIME, "a time within the next day expected")
             properties[TIMED] = str(at)
         count = max(topic.write_queues, 1)
