@@ -400,12 +400,38 @@ def test_members_stop_while_their_group_or_topic_may_not_be_read(at, what, order
         assert bodies(consumer) == ["2", "3"]
 
 
-def test_a_topic_that_may_not_be_read_has_no_queues(at):
+def test_members_that_wait_are_logged_once_until_they_may_read(at, caplog):
+    at.put("1")
+    at.put("2", queue=1)
+    with at.consumer() as consumer:
+        for waits in (1, 2):
+            assert len(bodies(consumer)) == 2
+            settings_off(at, "group", off=True)
+            at.put("3")
+            at.put("4", queue=1)
+            for number in range(4):
+                at.plugin.topics.put(TopicSettings(topic=f"other-{number}", order=waits == 1))
+                assert bodies(consumer) == []
+            assert caplog.text.count("they may not read group=g topic=orders") == waits
+            settings_off(at, "group", off=False)
+
+
+def test_a_topic_that_may_not_be_read_has_no_queues_until_it_may(at):
     at.put("1")
     at.plugin.topics.put(TopicSettings(topic="orders", perm=2))
 
     with at.consumer() as consumer:
         assert bodies(consumer) == []
+        at.plugin.topics.put(TopicSettings(topic="orders", perm=6))
+        at.work_for(1)
+        assert bodies(consumer) == ["1"]
+        at.plugin.topics.put(TopicSettings(topic="orders", perm=2))
+        with at.consumer():  # queues are shared out, and this one has none
+            at.put("2")
+        assert bodies(consumer) == []
+        at.plugin.topics.put(TopicSettings(topic="orders", perm=6))
+        at.work_for(1)
+        assert bodies(consumer) == ["2"]
 
 
 def test_a_read_only_store_shows_progress_and_has_no_consumers(at):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -96,7 +96,9 @@ class EmbeddedBackend:
         self.locks = QueueLocks(self.steady)
         self.sender = SendBack(self.context, self.groups, self.topics)
         self.growth = QueueGrowth(self.topics)
-        self.permissions = ReadPermissions(self.groups, self.topics, self.arrivals)
+        self.permissions = ReadPermissions(
+            self.groups, self.topics, self.arrivals, self._topics_opened
+        )
         self.deleted.settle = self._first_from
 
     @property
@@ -115,10 +117,9 @@ class EmbeddedBackend:
         if topic.startswith(LIGHT_PREFIX):  # has one queue, and is in no table
             queue = MessageQueue(topic, self.broker, 0)
             return [queue] if self.bounds(queue)[1] else []
-        settings = self.topics.get(topic)
-        if settings is not None and not settings.is_readable:
+        if self.permissions.is_closed(topic):
             return []
-        ids = self.known.of_topic(topic)
+        settings, ids = self.topics.get(topic), self.known.of_topic(topic)
         if settings is not None:
             ids |= set(range(settings.read_queue_nums))
         return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
@@ -456,6 +457,10 @@ class EmbeddedBackend:
         if self.known.notice(keys):
             self.topics_grew()
         self.arrivals.arrive(keys)
+
+    def _topics_opened(self, topics: Collection[str]) -> None:
+        self.known.note_growth(topics)
+        self.topics_grew()
 
     def tell_growth(self) -> None:
         """Notify members of new queues that `arrive` has seen; on a thread that may wait."""

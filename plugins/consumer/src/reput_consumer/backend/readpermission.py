@@ -8,7 +8,8 @@ waits until it may read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -36,10 +37,35 @@ class ReadPermissions:
     groups: SubscriptionGroups
     topics: Topics
     arrivals: PendingFetches
+    opened: Callable[[Collection[str]], None]
+    """Called with topics that may be read again, whose members have no queues of them; must not
+    wait."""
+    _closed: set[str] = attrs.field(init=False, factory=set)
+    """Topics that had no queues when members asked, as they might not be read."""
+    _warned: set[tuple[str, str]] = attrs.field(init=False, factory=set)
+    """Groups and topics of which it was logged that members wait."""
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Of both sets; taken last."""
 
     def __attrs_post_init__(self) -> None:
         for table in (self.groups, self.topics):
-            table.listen(lambda: self.arrivals.arrive([_REFUSED]))
+            table.listen(self._look_again)
+
+    def _look_again(self) -> None:
+        with self._lock:
+            opened = {topic for topic in self._closed if self._is_readable(topic)}
+            self._closed -= opened
+        if opened:
+            self.opened(opened)
+        self.arrivals.arrive([_REFUSED])
+
+    def is_closed(self, topic: str) -> bool:
+        """Return whether a topic may not be read; if not, `opened` is called once it may."""
+        if self._is_readable(topic):
+            return False
+        with self._lock:
+            self._closed.add(topic)
+        return not self._is_readable(topic)  # the settings may have changed just before
 
     def refuses(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> bool:
         """Return whether a fetch is refused; it is answered as if there were no new message.
@@ -55,13 +81,28 @@ class ReadPermissions:
             if self._may_read(group, topic):
                 return False
             if self.arrivals.wait(_REFUSED, count, request.member, request.queue, refused):
-                logger.warning("member waits, it may not read group=%s topic=%s", group, topic)
+                self._warn(group, topic)
                 return True
         refused()
         return True
 
+    def _warn(self, group: str, topic: str) -> None:
+        """Log that members wait; once, though each queue asks again at every change."""
+        with self._lock:
+            is_known = (group, topic) in self._warned
+            self._warned.add((group, topic))
+        if not is_known:
+            logger.warning("members wait, they may not read group=%s topic=%s", group, topic)
+
     def _may_read(self, group: str, topic: str) -> bool:
-        settings, of_topic = self.groups.get(group), self.topics.get(topic)
-        if settings is not None and not settings.consume_enable:
-            return False
-        return of_topic is None or of_topic.is_readable
+        settings = self.groups.get(group)
+        is_enabled = settings is None or settings.consume_enable
+        may_read = is_enabled and self._is_readable(topic)
+        if may_read and self._warned:
+            with self._lock:
+                self._warned.discard((group, topic))
+        return may_read
+
+    def _is_readable(self, topic: str) -> bool:
+        settings = self.topics.get(topic)
+        return settings is None or settings.is_readable

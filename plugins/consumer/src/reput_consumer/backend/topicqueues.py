@@ -116,6 +116,11 @@ class TopicQueues:
             self._grown |= grown
         return bool(grown)
 
+    def note_growth(self, topics: Iterable[str]) -> None:
+        """Note topics that have more queues than members know."""
+        with self._lock:
+            self._grown.update(topics)
+
     def take_growth(self) -> Collection[str]:
         """Return topics with new queues, once."""
         with self._lock:
