@@ -26,6 +26,7 @@ from reput_client.remoting import (
 )
 from reput_consumer import Consumer, Retry
 from reput_server import ServerConfig, serving
+from reput_testing import ManualClock
 
 _SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
 _PLUGINS = frozenset({"consumequeue", "consumer", "schedule"})
@@ -96,6 +97,22 @@ def test_the_stacks_are_told_only_if_asked_for(served: Served) -> None:
     assert "jstack" not in found
     assert found["properties"]["PROP_CONSUMEORDERLY"] == "true"
     assert found["mqTable"][QUEUE]["locked"]
+
+
+def test_times_are_those_of_the_clock_after_it_was_set_back(served: Served) -> None:
+    clock = ManualClock()
+    name_servers = served.client._runtime.name_servers
+    with (
+        Client(name_servers, address="127.0.0.1", clock=clock) as client,
+        client.consumer("billing", "orders", ordered=True, start="earliest") as consumer,
+    ):
+        clock.advance(-86_400_000)
+        consumer.next(20)
+
+        found = served.body(RequestCode.GET_CONSUMER_RUNNING_INFO, running(consumer))
+
+    queue = found["mqTable"][QUEUE]
+    assert queue["lastLockTimestamp"] == queue["lastConsumeTimestamp"] == clock.now
 
 
 def test_how_far_a_consumer_is_is_told(served: Served) -> None:

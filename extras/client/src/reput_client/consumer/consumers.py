@@ -78,8 +78,8 @@ class Consumers:
 
     def _answerers(self, group: str, member: str) -> Mapping[int, Answerer]:
         """Return what answers operators who look at a member from within."""
-        since = self._runtime.clock()
-        return OperatorAnswers(self.members, self._runtime, group, member, since).by_code()
+        since, shown = self._runtime.clock(), self.port.steady.at_source
+        return OperatorAnswers(self.members, self._runtime, group, member, since, shown).by_code()
 
     def _resend(self, group: str, message: MessageView) -> None:
         """Put a message into a group's retry topic, where no broker could send it back.

@@ -11,7 +11,7 @@ import asyncio
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -59,6 +59,8 @@ class OperatorAnswers:
     member: str
     since: int
     """When it has joined, ms."""
+    shown: Callable[[int], int]
+    """Returns what clocks show at a time of the member, ms."""
 
     def by_code(self) -> Mapping[int, Answerer]:
         """Return what answers, by the request's code."""
@@ -88,7 +90,8 @@ class OperatorAnswers:
         now = self.runtime.clock()
         body: dict[str, object] = {
             "mqTable": {
-                QueueName(*each.queue): _members(each, now) for each in await self._queues()
+                QueueName(*each.queue): _members(each, now, self.shown)
+                for each in await self._queues()
             },
             "properties": {
                 "PROP_CLIENT_VERSION": version_name(VERSION),
@@ -152,7 +155,8 @@ def _topic_of(view: MessageView, group: str) -> str:
     return view.properties.get(_RETRY_TOPIC, topic) if topic == retry_topic(group) else topic
 
 
-def _members(queue: QueueStatus, now: int) -> dict[str, object]:
+def _members(queue: QueueStatus, now: int, shown: Callable[[int], int]) -> dict[str, object]:
+    since = queue.handled_since
     return {
         "cachedMsgCount": queue.cached_count,
         "cachedMsgMaxOffset": queue.newest,
@@ -161,8 +165,8 @@ def _members(queue: QueueStatus, now: int) -> dict[str, object]:
         "commitOffset": queue.offset,
         "droped": False,
         # The tool takes a queue for blocked of which nothing was handed out for a minute.
-        "lastConsumeTimestamp": now if queue.handled_since is None else queue.handled_since,
-        "lastLockTimestamp": queue.locked_at,
+        "lastConsumeTimestamp": now if since is None else shown(since),
+        "lastLockTimestamp": shown(queue.locked_at) if queue.locked_at else 0,
         "lastPullTimestamp": now if queue.is_fetching else 0,
         "locked": queue.locked_at > 0,
         "transactionMsgCount": 0,

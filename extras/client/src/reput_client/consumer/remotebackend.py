@@ -84,7 +84,8 @@ class RemoteBackend:
             answerers: returns what else answers brokers for a member of a group.
         """
         self._runtime = runtime
-        self._clock = SteadyClock(runtime.clock)
+        self.steady = SteadyClock(runtime.clock)
+        """Shows the time of deadlines."""
         self._do = do
         self._reset = reset
         self._resend = resend
@@ -103,7 +104,7 @@ class RemoteBackend:
 
     def clock(self) -> int:
         """See `ConsumerBackend.clock`."""
-        return self._clock()
+        return self.steady()
 
     def _connections_of(self, group: str, member: str) -> Any:
         session = self._sessions.get((group, member), self._runtime.session)
