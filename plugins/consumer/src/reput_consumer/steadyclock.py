@@ -15,9 +15,10 @@ class SteadyClock:
     """Shows the time of another clock, plus all times by which that clock was set back.
 
     Deadlines of messages that are out, of locks and of saves are points of this time. So each comes
-    after the time that was left, whatever happens to the other clock meanwhile. A clock that is set
-    ahead makes them come early. Nothing of this time may leave the process, as the next one begins
-    with the time of the other clock: see `at_source`. Thread-safe.
+    after the time that was left when this clock was last looked at, whatever happens to the other
+    one meanwhile. A clock that is set ahead makes them come early. Nothing of this time may leave
+    the process, as the next one begins with the time of the other clock: see `at_source`.
+    Thread-safe.
     """
 
     source: Callable[[], int]
