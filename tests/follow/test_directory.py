@@ -12,6 +12,7 @@ from followers import WAIT, caught_up, ended
 from masterlogs import CONFIG, bytes_of, message
 
 import reput
+from reput.record.layout import HEADER_DTYPE
 from reput_server.follow import (
     BrokerError,
     DirectorySource,
@@ -210,13 +211,52 @@ def test_only_committed_entries_are_followed_and_damage_is_named(tmp_path, maste
     with followed(tmp_path / "own", master, quick()) as (own, it):
         caught_up(it)
         assert len(list(messages_of(own))) == 100
-        ledger.write(committed=199, leader="n1")
+        ledger.note(199)
         caught_up(it)
         assert len(list(messages_of(own))) == 200
-        ledger.write(leader="n1")
         ledger.spoil(ledger.entries[250], b"\xff" * 48)
+        ledger.note(299)
         assert it.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
         assert "magic" in it.status().text or "entry" in it.status().text
+        assert len(list(messages_of(own))) == 250
+
+
+def test_a_replica_of_dledger_is_the_same_without_the_oldest_file(tmp_path, master, quick):
+    with writing(tmp_path / "plain", 300) as store:
+        records = [batch.record(row) for batch in store.scan() for row in range(len(batch))]
+    at, ledger = HEADER_DTYPE.fields["prepared_transaction_offset"][1], DLedgerLog(master)
+    for number, record in enumerate(records):
+        half = ledger.offsets[3 if number == 299 else number - 2] if number > 280 else 0
+        ledger.append(record[:at] + half.to_bytes(8, "big") + record[at + 8 :])
+    ledger.write()
+
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        before = bytes_of(own)
+    (ledger.directory / ("0" * 20)).unlink()
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        assert bytes_of(own) == before
+        assert list(messages_of(own))[-1].prepared_transaction_offset == 0
+
+
+def test_a_note_of_dledger_that_is_missing_is_waited_for(tmp_path, master, quick):
+    with writing(tmp_path / "plain", 30) as store:
+        records = [batch.record(row) for batch in store.scan() for row in range(len(batch))]
+    ledger = DLedgerLog(master)
+    for record in records:
+        ledger.append(record)
+    ledger.write()
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+    (ledger.folder / "checkpoint").write_bytes(b"")
+
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        assert it.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
+        assert "checkpoint" in it.status().text
+        ledger.write()
+        caught_up(it)
+        assert len(list(messages_of(own))) == 30
 
 
 def test_a_store_does_not_follow_itself(master):

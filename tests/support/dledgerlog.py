@@ -91,10 +91,16 @@ class DLedgerLog:
             for start in range(0, max(len(data), 1), size):
                 part = bytes(data[start : start + size])
                 (self.folder / name / f"{base + start:020d}").write_bytes(part.ljust(size, b"\0"))
-        text = f"#Sat Nov 21 14:15:50 UTC 2026\nendIndex=99\ncommittedIndex={committed}\n"
-        (self.folder / "checkpoint").write_text(text)
+        self.note(committed)
         (self.folder / "currterm").write_text(f"voteLeader={leader}\ncurrTerm={self.term}\n")
         return self
+
+    def note(self, committed: int) -> None:
+        """Replace the checkpoint."""
+        text = f"#Sat Nov 21 14:15:50 UTC 2026\nendIndex=99\ncommittedIndex={committed}\n"
+        new = self.folder / "checkpoint.tmp"
+        new.write_text(text)
+        new.replace(self.folder / "checkpoint")
 
     @property
     def directory(self) -> Path:

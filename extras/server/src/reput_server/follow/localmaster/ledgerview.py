@@ -17,6 +17,7 @@ as they are.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +53,8 @@ class _File:
     """Ascending ends of records in the log of DLedger, and in the plain log."""
     end: tuple[int, int]
     """The last of them, up to which the file was read."""
+    damage: CorruptFileError | None = None
+    """Why it cannot be read further."""
 
 
 class LedgerView:
@@ -76,19 +79,23 @@ class LedgerView:
 
     @property
     def max_physical_offset(self) -> int:
-        """Where the plain log ends: after the last committed record."""
+        """Where the plain log ends: after the last committed record.
+
+        With damaged entries, where it ends at most: `read` raises at them.
+        """
         with self._lock:
             stop = self._stop()
             base = self._files.base_of(stop)
             if base is None or stop <= self._files.entries_from:
                 return stop
-            return self._file(base, stop).end[1]
+            file = self._file(base, stop)
+            return file.end[1] + (0 if file.damage is None else stop - file.end[0])
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Return bytes of the plain log, of one file; none after its end.
+        """Return bytes of the plain log, of one file, up to damage; none after its end.
 
         Raises:
-            CorruptFileError: entries are damaged.
+            CorruptFileError: the entry at the offset is damaged.
         """
         with self._lock:
             base = self._files.base_of(physical_offset)
@@ -101,17 +108,27 @@ class LedgerView:
             file = self._file(base, min(stop, file_end))
             size = min(size, file_end - physical_offset)
             data = self._records(file, physical_offset, size)
-            if stop > file_end and len(data) < size:
+            if file.damage is not None:
+                if not data:
+                    raise file.damage
+            elif stop > file_end and physical_offset + len(data) >= file.end[1]:
                 data += _blank(file.end[1], file_end, physical_offset + len(data), size - len(data))
             return data
 
     def _stop(self) -> int:
-        """Return the end of what is committed, in the log of DLedger."""
+        """Return the end of what is committed and was found, in the log of DLedger.
+
+        Raises:
+            CorruptFileError: it is not known what is committed.
+        """
         files, end = self._files, self._log.max_physical_offset  # looks for new files, too
         if files.entries_from > files.capacity_end:
             return end  # no entry yet
         begin = max(self._committed, files.min_offset, files.entries_from)
-        self._committed = committed_end(self._log, files, begin)
+        if not self._committed and files.committed_index is None:
+            path = os.path.join(os.path.dirname(files.directory), "checkpoint")
+            raise CorruptFileError(path, 0, "it does not say which entries are committed")
+        self._committed = max(begin, min(committed_end(self._log, files, begin), end))
         return self._committed
 
     def _file(self, base: int, stop: int) -> _File:
@@ -121,10 +138,14 @@ class LedgerView:
             for gone in [each for each in self._known if each < self._files.min_offset]:
                 del self._known[gone]
             file = self._known[base] = _File(base, [(base, base)], (base, base))
-        for batch, moved in self._batches(*file.end, stop, check_crc=False):
-            file.end = batch.end_offset, int(moved[-1] + batch.size[-1])
-            if file.end[0] - file.places[-1][0] >= _STEP_SIZE:
-                file.places.append(file.end)
+        file.damage = None
+        try:
+            for batch, moved in self._batches(*file.end, stop, check_crc=False):
+                file.end = batch.end_offset, int(moved[-1] + batch.size[-1])
+                if file.end[0] - file.places[-1][0] >= _STEP_SIZE:
+                    file.places.append(file.end)
+        except CorruptFileError as error:
+            file.damage = error
         return file
 
     def _batches(
@@ -143,27 +164,30 @@ class LedgerView:
                 raise CorruptFileError(*self._log.path_of(at), batch.finding.detail)
 
     def _records(self, file: _File, place: int, size: int) -> bytes:
-        """Return bytes of the plain log from ``place`` on, as far as they are of records."""
+        """Return bytes of the plain log from ``place`` on, as far as records are valid."""
         found, stop = [], min(place + size, file.end[1])
         if place >= stop:
             return b""
         begin = max(each for each in file.places if each[1] <= place)
-        for batch, moved in self._batches(*begin, file.end[0]):
-            rows = (moved + batch.size > place) & (moved < stop)
-            if rows.any():
-                first, last = int(rows.argmax()), int(len(rows) - rows[::-1].argmax())
-                part, at = batch[first:last], moved[first:last]
-                data = moved_records(part, at, lambda old: self._halves(file, old)).tobytes()
-                found.append(data[max(place - int(at[0]), 0) : stop - int(at[0])])
-            if int(moved[-1] + batch.size[-1]) >= stop:
-                break
+        try:
+            for batch, moved in self._batches(*begin, file.end[0]):
+                rows = (moved + batch.size > place) & (moved < stop)
+                if rows.any():
+                    first, last = int(rows.argmax()), int(len(rows) - rows[::-1].argmax())
+                    part, at = batch[first:last], moved[first:last]
+                    data = moved_records(part, at, lambda old: self._halves(file, old)).tobytes()
+                    found.append(data[max(place - int(at[0]), 0) : stop - int(at[0])])
+                if int(moved[-1] + batch.size[-1]) >= stop:
+                    break
+        except CorruptFileError:
+            if not found:
+                raise
         return b"".join(found)
 
     def _halves(self, file: _File, stated: Offsets) -> Offsets:
         """Return the places of half messages; 0 of messages in other files."""
-        places = np.where(stated < self._files.entries_from, stated, 0)
-        wanted = stated[(stated >= max(file.base, self._files.entries_from))]
-        wanted = wanted[wanted < file.end[0]]
+        places = np.zeros_like(stated)
+        wanted = stated[(stated >= file.base) & (stated < file.end[0])]
         if not len(wanted):
             return places
         begin = max(each for each in file.places if each[0] <= int(wanted.min()))
