@@ -254,6 +254,17 @@ def test_a_note_that_is_being_replaced_is_read_from_its_copy(name, tmp_path, rec
     assert offsets == log.offsets[:31]
 
 
+@pytest.mark.parametrize("index", ["--5", "9" * 5_000, "32768", "9999999", "-2"])
+def test_a_note_of_committed_entries_may_be_wrong(index, tmp_path, records):
+    log = written(tmp_path, records[:50])
+    (log.folder / "checkpoint").write_text(f"committedIndex={index}\n")
+
+    offsets, problems = shown(log.root)
+
+    assert offsets == log.offsets
+    assert problems == ()
+
+
 def test_a_reader_sees_entries_that_are_added(tmp_path, records):
     log = written(tmp_path, records[:60])
 

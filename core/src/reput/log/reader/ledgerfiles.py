@@ -36,6 +36,7 @@ _UNIT: Final = struct.Struct(">iqiqq")  # magic, position, size, index, term of 
 _HEAD: Final = struct.Struct(">iiqqq")  # the same values at the beginning of the entry
 _FOLDER: Final = "dledger-"
 _NOTE_SIZE_MAX: Final = 65_536
+_INDEX: Final = re.compile(r"-1|[0-9]{1,17}")
 _NAMES: Final = re.compile(r"data|index|snapshot|(?:checkpoint|currterm)(?:\.bak|\.tmp|\.new)?")
 
 
@@ -204,9 +205,7 @@ class LedgerFiles(MappedFileQueue):
     def committed_index(self) -> int | None:
         """Index of the last entry that DLedger notes as committed, or -1; None if not known."""
         index = self._note("checkpoint").get("committedIndex", "")
-        if not index.lstrip("-").isdecimal() or not -1 <= int(index) < 1 << 58:
-            return None
-        return int(index)
+        return int(index) if _INDEX.fullmatch(index) else None
 
     @property
     def committed_end(self) -> int | None:
@@ -270,6 +269,8 @@ class LedgerFiles(MappedFileQueue):
         if not files:
             return None
         base, size = files[-1]
+        if place >= base + size:
+            return None
         path = os.path.join(directory, f"{base:020d}")
         unit = self._pool.read(path, min(_UNIT.size, base + size - place), place - base)
         return _UNIT.unpack(unit) if len(unit) == _UNIT.size else None
