@@ -13,6 +13,7 @@ from masterlogs import CONFIG, bytes_of, message
 
 import reput
 from reput.record.layout import HEADER_DTYPE
+from reput_client.remoting import encode_report
 from reput_server.follow import (
     BrokerError,
     DirectorySource,
@@ -21,6 +22,7 @@ from reput_server.follow import (
     following,
     open_replica,
 )
+from reput_server.follow.localmaster.master import DirectoryMaster
 from reput_testing.crashes.expectedstate import messages_of
 from reput_tools.brokerfiles import decode
 from reput_tools.doctor import Severity, verify
@@ -238,6 +240,28 @@ def test_a_replica_of_dledger_is_the_same_without_the_oldest_file(tmp_path, mast
         caught_up(it)
         assert bytes_of(own) == before
         assert list(messages_of(own))[-1].prepared_transaction_offset == 0
+
+
+def test_a_file_of_dledger_that_is_removed_meanwhile_is_not_read_as_a_blank(tmp_path, master):
+    with writing(tmp_path / "plain", 300) as store:
+        records = [batch.record(row) for batch in store.scan() for row in range(len(batch))]
+    ledger = DLedgerLog(master)
+    for record in records:
+        ledger.append(record)
+    ledger.write()
+    source = DirectoryMaster(str(master))
+    size = ledger.file_size
+
+    received = []
+    with contextlib.closing(source), source.connect(source.facts(), FollowConfig()) as connection:
+        connection.send(encode_report(5_000))
+        received.append(connection.read(1.0)[0].data)
+        for base in (0, size, 2 * size):
+            (ledger.directory / f"{base:020d}").unlink()
+        with pytest.raises(BrokerError, match="the file was removed"):
+            received.extend(connection.read(1.0)[0].data for _ in range(20))
+
+    assert 5_000 + sum(map(len, received)) in (size, 2 * size)
 
 
 def test_a_note_of_dledger_that_is_missing_is_waited_for(tmp_path, master, quick):

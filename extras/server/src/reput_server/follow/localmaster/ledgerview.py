@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LedgerView"]
 
+_PADDING_MAGIC: Final = -1
+_REMOVED: Final = "its end cannot be read; the file was removed"
 _STEP_SIZE: Final = 1 << 20
 """Bytes between two places that are remembered, at least."""
 
@@ -144,9 +146,17 @@ class LedgerView:
                 file.end = batch.end_offset, int(moved[-1] + batch.size[-1])
                 if file.end[0] - file.places[-1][0] >= _STEP_SIZE:
                     file.places.append(file.end)
+            if stop == base + self._files.file_size:
+                self._check_padding(file.end[0], stop)
         except CorruptFileError as error:
             file.damage = error
         return file
+
+    def _check_padding(self, start: int, file_end: int) -> None:
+        """Raise if a file was not read to its end: the node may have removed it meanwhile."""
+        padding = SIZE_AND_MAGIC.pack(_PADDING_MAGIC, file_end - start)
+        if start < file_end and self._files.read(start, len(padding)) != padding:
+            raise CorruptFileError(*self._log.path_of(start), _REMOVED)
 
     def _batches(
         self, start: int, place: int, stop: int, check_crc: bool = True
@@ -197,6 +207,9 @@ class LedgerView:
             places[is_here] = moved[row[is_here]]
             if batch.end_offset > int(wanted.max()):
                 break
+        else:
+            if self._files.base_of(file.base) is None:
+                raise CorruptFileError(*self._log.path_of(file.base), _REMOVED)
         return places
 
 
