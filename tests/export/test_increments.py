@@ -71,6 +71,10 @@ def test_increments_of_dledger_hold_what_is_committed(tmp_path):
     assert counts == [41, 0, 19]
     assert offsets_in(out) == ledger.offsets
 
+    (ledger.folder / "checkpoint").unlink()
+    with pytest.raises(CodedError, match=r"OPTION.*checkpoint"):
+        go_on(ledger.root, out)
+
 
 def test_beside_a_writer_each_message_is_exported_once(tmp_path):
     root, out = tmp_path / "store", tmp_path / "out"

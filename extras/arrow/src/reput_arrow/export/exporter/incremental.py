@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.log import LedgerFiles
 from reput_arrow.codederrors import CodedError
 from reput_arrow.logs.discovery import find_logs
 from reput_arrow.logs.growinglog import LogCutError, end_behind
@@ -163,13 +164,20 @@ def plan_increment(
         The tasks, and how far they go in each log.
 
     Raises:
-        CodedError: a log has lost what comes next.
+        CodedError: a log has lost what comes next, or does not say what is committed.
     """
     ranges: list[tuple[LogPlace, int, int]] = []
     reached = dict(state.logs)
     for place in find_logs(selection.paths):
         key = os.path.realpath(place.directory) if "://" not in place.directory else place.directory
         with open_log(place, 0) as log:
+            if isinstance(log.files, LedgerFiles) and log.files.committed_index is None:
+                raise CodedError(
+                    "OPTION",
+                    f"{place.directory}: DLedger's file checkpoint does not name the last "
+                    "committed entry, where an increment ends; put it back, or export without "
+                    "--incremental",
+                )
             begin, end = _range(log, place, selection, state.logs.get(key), allow_loss=allow_loss)
             if end > begin or key not in reached:
                 reached[key] = Reached(end, _tail(log, end))
