@@ -292,6 +292,19 @@ def test_a_directory_without_a_log_is_an_error(tmp_path):
         stream_of(tmp_path).initial()
 
 
+def test_a_query_that_begins_at_the_end_of_dledger_needs_its_checkpoint(store, tmp_path):
+    ledger = DLedgerLog(tmp_path / "node")
+    for message in messages_of(store):
+        ledger.append(message.record)
+    (ledger.write().folder / "checkpoint").unlink()
+
+    for option in ({"starting": "latest"}, {"starting": 500}, {"starting": "2020-01-01T00:00:00Z"}):
+        with pytest.raises(SparkReputError, match="checkpoint does not name"):
+            stream_of(ledger.root, **option).initial()
+    stream = stream_of(ledger.root)
+    assert stream.latest(stream.initial()) == stream.initial()
+
+
 def test_entries_of_dledger_are_streamed_once_they_are_committed(store, tmp_path):
     ledger = DLedgerLog(tmp_path / "node", term=0)
     for message in messages_of(store):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.files import file_name, is_file_name
+from reput.log import LedgerFiles
 from reput_arrow.logs import growinglog
 from reput_arrow.logs.arrowdisk import below, disk_of
 from reput_arrow.logs.growinglog import LogCutError
@@ -145,14 +146,21 @@ def beginning_of(log: OpenLog, options: StreamOptions) -> int:
     """Return where a new query begins to read a log.
 
     Raises:
-        SparkReputError: an offset that the log does not have.
+        SparkReputError: an offset that the log does not have, or an end that is not known.
     """
     first = log.min_physical_offset
-    if options.starting_timestamp is not None:
-        return _at_time(log, options.starting_timestamp, end_behind(log, first))
-    if options.starting == EARLIEST:
+    if options.starting_timestamp is None and options.starting == EARLIEST:
         return first
+    if isinstance(log.files, LedgerFiles) and log.files.committed_index is None:
+        raise SparkReputError(
+            "OPTION",
+            f"{log.files.directory}: DLedger's file checkpoint does not name the last committed "
+            "entry, so that a query can only begin with starting=earliest; put it back, or wait "
+            "until the broker has written it",
+        )
     end = end_behind(log, first)
+    if options.starting_timestamp is not None:
+        return _at_time(log, options.starting_timestamp, end)
     if options.starting == LATEST:
         return end
     assert isinstance(options.starting, int)
