@@ -158,13 +158,22 @@ def test_a_queue_that_is_whole_is_not_derived_again(tmp_path):
 def settled(tmp_path, monkeypatch):
     """A store of two queues with one file each, which nobody has changed for long."""
     monkeypatch.setattr(queueledger, "MANY", 2)
+    monkeypatch.setattr(queueledger, "_SETTLED_NS", 0)
     with open_small(tmp_path, units_per_file=64) as store:
         for _ in range(COUNT):
             put(store, "Topic")
-    for path in (tmp_path / "consumequeue").rglob("*"):
-        os.utime(path, ns=(10**9, 10**9))
-    open_small(tmp_path).close()
+    let_time_move(tmp_path)
     return tmp_path
+
+
+def let_time_move(root):
+    """Wait for the next tick of the system's times, some ms."""
+    probe = root / "probe"
+    probe.touch()
+    first = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == first:
+        probe.touch()
+    probe.unlink()
 
 
 def test_queues_that_nobody_changed_since_the_close_are_not_read(settled):
@@ -186,16 +195,17 @@ def zero_a_unit(path):
     path.write_bytes(data[: 2 * UNIT_SIZE].ljust(len(data), b"\0"))
 
 
-def copy_older_times(path):
-    path.write_bytes(bytes(path.stat().st_size))
-    os.utime(path, ns=(10**9 - 1, 10**9 - 1))
+def zero_with_the_same_time(path):
+    found = path.stat()
+    path.write_bytes(bytes(found.st_size))
+    os.utime(path, ns=(found.st_mtime_ns, found.st_mtime_ns))
 
 
 @pytest.mark.parametrize(
     "change",
     [
         zero_a_unit,
-        copy_older_times,
+        zero_with_the_same_time,
         lambda path: path.write_bytes(b""),
         lambda path: path.unlink(),
         lambda path: shutil.rmtree(path.parent),
@@ -208,6 +218,62 @@ def test_a_queue_that_was_changed_since_the_close_is_read(settled, change):
         assert put(store, "Topic") == COUNT
         store.wait_dispatched()
         assert offsets(store, "Topic") == list(range(COUNT + 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        zero_a_unit,
+    ],
+)
+def test_a_queue_that_was_changed_before_the_close_is_read(settled, change):
+    (settled / NOTE).unlink()  # the queues are noted by this session
+    with open_small(settled):
+        change(settled / "consumequeue/Topic/0" / "0".zfill(20))
+        let_time_move(settled)
+
+    with open_small(settled) as store:
+        store.wait_dispatched()
+        assert offsets(store, "Topic") == list(range(COUNT))
+
+
+class TimelessDisk(QuickDisk):
+    """Loses the times of changes, as a power cut may."""
+
+    def look_below(self, path, names):
+        return [found and (found[0], 1, 1) for found in super().look_below(path, names)]
+
+
+def test_facts_do_not_count_if_the_log_has_gone_on(settled):
+    """Another writer was cut off, and closed the store the next time."""
+    (settled / NOTE).unlink()
+    open_small(settled, TimelessDisk()).close()
+    note = (settled / NOTE).read_bytes()
+    with open_small(settled, TimelessDisk()) as store:
+        assert put(store, "Topic") == COUNT
+    (settled / NOTE).write_bytes(note)
+
+    with open_small(settled, TimelessDisk()) as store:
+        assert put(store, "Topic") == COUNT + 1
+
+
+def test_units_count_again_if_removed_log_files_are_put_back(settled):
+    with open_small(settled) as store:
+        for _ in range(40):
+            put(store, "Topic")
+        store.wait_dispatched()
+    shutil.copytree(settled / "commitlog", settled / "saved")
+    (settled / NOTE).unlink()  # the queues are noted after the removal
+    with open_small(settled) as store:
+        assert store.trim_log(1 << 40).min_physical_offset > 0
+        let_time_move(settled)
+    shutil.rmtree(settled / "commitlog")
+    (settled / "saved").rename(settled / "commitlog")
+
+    with open_small(settled) as store:
+        assert offsets(store, "Topic")[0] == 0
 
 
 def test_a_link_in_place_of_a_closed_queue_is_refused(settled):

@@ -5,10 +5,12 @@ queue would begin again at 0, or too early, while its messages are in the log. A
 if the log has the message that it names, as the log decides, even after it was restored to an older
 state.
 
-A closed store also has the facts of each queue with one file (`ClosedFile`). If size and times are
-the same at the next opening, nobody has changed the queue, and neither its directory nor its file
-is read. The file is ``{"crc":…,"queues":{topic:{queue id:[max offset, record offset, facts…]}}}``;
-the CRC-32 is that of the bytes of the value of ``queues``.
+A closed store also has the facts of each queue with one file (`ClosedFile`). If the log ends where
+it ended, and size and times are the same at the next opening, nobody has changed the queue, and
+neither its directory nor its file is read. Times alone do not show it: a power cut may take the
+last times, but not the bytes. The file is
+``{"crc":…,"end":…,"queues":{topic:{queue id:[max offset, record offset, facts…]}}}``; the CRC-32 is
+that of the bytes from ``"end"`` on.
 """
 
 from __future__ import annotations
@@ -20,19 +22,18 @@ import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.files import OWN_DIRECTORY
+from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from reput.files import Disk
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ClosedFile", "QueueExtent", "load_extents", "save_extents"]
+__all__ = ["ClosedFile", "Noted", "QueueExtent", "load_extents", "save_extents"]
 
 _NAME: Final = "queues-consumequeue.json"
 _SIZE_MAX: Final = 1 << 30  # bytes of the file that are read: some ten million queues
-_HEAD: Final = b'{"crc":%d,"queues":'
+_HEAD: Final = b'{"crc":%d'
 
 
 class ClosedFile(NamedTuple):
@@ -47,7 +48,7 @@ class ClosedFile(NamedTuple):
     """Bytes of units before the file, which are its name."""
     size: int
     changed_ns: int
-    """When the file was changed, ns since the epoch."""
+    """When the file was changed, or got another time, ns since the epoch."""
     names_changed_ns: int
     """When a name in the queue's directory was changed."""
 
@@ -55,6 +56,11 @@ class ClosedFile(NamedTuple):
     def facts(self) -> tuple[int, int, int]:
         """What `Disk.look_below` finds as long as nobody changes the queue."""
         return self[-3:]
+
+    def hides_units(self, min_physical_offset: int) -> bool:
+        """Return whether a log that begins there may have records of units before the first."""
+        begins_later = self.min_offset * UNIT_SIZE > self.position
+        return begins_later and self.min_physical_offset > min_physical_offset
 
 
 class QueueExtent(NamedTuple):
@@ -68,39 +74,51 @@ class QueueExtent(NamedTuple):
     """None unless the store was closed after the last change."""
 
 
-def load_extents(root: str, disk: Disk) -> dict[tuple[str, int], QueueExtent]:
-    """Return the reach of each (topic, queue id) noted; none if the file is missing or damaged."""
+class Noted(NamedTuple):
+    """The whole note."""
+
+    extents: dict[tuple[str, int], QueueExtent]
+    """By topic and queue id."""
+    log_end: int = -1
+    """Where the log ended when the facts of files were noted."""
+
+
+def load_extents(root: str, disk: Disk) -> Noted:
+    """Return what is noted; nothing if the file is missing or damaged."""
     path = os.path.join(root, OWN_DIRECTORY, _NAME)
     text = disk.read_if_exists(path, _SIZE_MAX)
     if text is None:
-        return {}
+        return Noted({})
     try:
-        data = text[text.index(b"{", 1) : -1]
-        if text[: -len(data) - 1] != _HEAD % zlib.crc32(data):
+        head, _, data = text.partition(b",")
+        if head != _HEAD % zlib.crc32(data):
             raise ValueError("its checksum is wrong")
-        return {
+        facts = json.loads(b"{" + data)
+        extents = {
             (topic, int(queue_id)): _extent(*reach)
-            for topic, queues in json.loads(data).items()
+            for topic, queues in facts["queues"].items()
             for queue_id, reach in queues.items()
         }
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        return Noted(extents, facts["end"])
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         logger.warning("damaged file ignored file=%s error=%s", path, error)
-        return {}
+        return Noted({})
 
 
-def save_extents(root: str, disk: Disk, reaches: Mapping[tuple[str, int], QueueExtent]) -> None:
-    """Replace all entries by ``reaches``; on disk when this returns.
+def save_extents(root: str, disk: Disk, noted: Noted) -> None:
+    """Replace the whole note; on disk when this returns.
 
     Raises:
-        OSError: the file cannot be written; the entries are unchanged.
+        OSError: the file cannot be written; the note is unchanged.
     """
     by_topic: dict[str, dict[str, tuple[int, ...]]] = {}
-    for (topic, queue_id), (end, record, file) in reaches.items():
+    for (topic, queue_id), (end, record, file) in noted.extents.items():
         by_topic.setdefault(topic, {})[str(queue_id)] = (end, record, *(file or ()))
     path = os.path.join(root, OWN_DIRECTORY, _NAME)
     disk.make_directory(os.path.dirname(path), durable=True)
-    data = json.dumps(by_topic, separators=(",", ":")).encode()
-    disk.replace(path, b"%s%s}" % (_HEAD % zlib.crc32(data), data))
+    facts = {"end": noted.log_end, "queues": by_topic}
+    data = json.dumps(facts, separators=(",", ":")).encode()[1:]
+    disk.replace(path, b"%s,%s" % (_HEAD % zlib.crc32(data), data))
 
 
 def _extent(max_offset: int, record_offset: int, *file: int) -> QueueExtent:

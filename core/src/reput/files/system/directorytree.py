@@ -223,7 +223,8 @@ class DirectoryTree:
 
         Returns:
             For each its size, and when it and the subdirectory were changed, ns since the epoch;
-            None for one that is missing, or not a regular file.
+            None for one that is missing, or not a regular file. A program that sets a time back
+            changes the file.
         """
         descriptor = self._root.open_directory(path)
         try:
@@ -400,7 +401,12 @@ def _look_below(directory: int, above: str, name: str) -> tuple[int, int, int] |
         return None
     if not (stat.S_ISDIR(outer.st_mode) and stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
         return None
-    return found.st_size, found.st_mtime_ns, outer.st_mtime_ns
+    return found.st_size, _changed_ns(found), _changed_ns(outer)
+
+
+def _changed_ns(about: os.stat_result) -> int:
+    # `st_ctime` alone is the time of creation in some file systems.
+    return max(about.st_mtime_ns, about.st_ctime_ns)
 
 
 def is_absence(error: OSError | ValueError) -> bool:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 from reput.files import file_name
 from reput.log import TimeRuns
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
+from reput_consumequeue.layout import valid_count
 from reput_consumequeue.queueextents import (
     ClosedFile,
+    Noted,
     QueueExtent,
     load_extents,
     save_extents,
@@ -38,6 +40,8 @@ MANY: Final = 64
 """So many queues are faster taken from their notes; of fewer, reading the files costs less than a
 note that waits for the disk."""
 _SETTLED_NS: Final = 50_000_000  # the system's times may stand still for a few ms
+_COARSE_NS: Final = 2_000_000_000  # some file systems keep whole seconds, or every second one
+_PAGE: Final = 204  # units
 
 
 class QueueLedger:
@@ -51,14 +55,20 @@ class QueueLedger:
         self._noted: dict[tuple[str, int], QueueExtent] = {}
         # Queues that are built for another store have no past.
         self._is_kept = context.writable and not context.sizes_from
+        self._log_end = -1
         if self._is_kept:
-            self._noted = load_extents(context.root, context.disk)
+            self._noted, self._log_end = load_extents(context.root, context.disk)
         self._is_changed = False
         self._all_noted = -1  # number of queues when each of them was noted
         self.closed: dict[tuple[str, int], ClosedFile] = {}
         """Facts of queues that nobody has changed since the store was closed."""
-        if self._is_kept and context.clean:
-            self.closed = {key: each.file for key, each in self._noted.items() if each.file}
+        if self._is_kept and context.clean and self._log_end == context.log.max_physical_offset:
+            low = context.log.min_physical_offset
+            self.closed = {
+                key: each.file
+                for key, each in self._noted.items()
+                if each.file and not each.file.hides_units(low)
+            }
         self.times = TimeRuns(context.root, context.disk)
         self.progress = 0
         """Physical offset of the first message that is dispatched after the opening."""
@@ -144,12 +154,17 @@ class QueueLedger:
     def keep_all(self, queues: Queues) -> None:
         """Note the ends of all queues."""
         if self._is_kept:
-            self._take(queues, is_last=len(queues) >= MANY)
+            is_last = len(queues) >= MANY
+            self._take(queues, is_last=is_last)
+            end = self._context.log.max_physical_offset
+            if is_last and end != self._log_end:
+                self._log_end, self._is_changed = end, True
             self._save()
 
     def _save(self) -> None:
         if self._is_changed:
-            save_extents(self._context.root, self._context.disk, self._noted)
+            noted = Noted(self._noted, self._log_end)
+            save_extents(self._context.root, self._context.disk, noted)
             self._is_changed = False
 
     def _take(self, queues: Queues, *, is_last: bool = False) -> None:
@@ -158,16 +173,19 @@ class QueueLedger:
             noted, end = self._noted.get(key), queue.max_offset
             if queue.is_batch:
                 end = queue.offset_of(end)
+            looks = is_last and key not in self.closed
             # Also a queue that is being rebuilt.
-            if noted is not None and noted.max_offset >= end + (is_last and key not in self.closed):
+            if noted is not None and noted.max_offset >= end and not looks:
                 continue
-            record = noted.record_offset if noted is not None and noted.max_offset == end else -1
+            fresh = None if noted is None else noted._replace(file=None)
             last = queue.max_offset - 1
-            if record < 0 and last >= queue.min_offset:
-                record, _ = queue.files.read_place(last) or (-1, 0)
-            if record >= 0:
-                fresh = QueueExtent(end, record, _closed_file(queue) if is_last else None)
-                self._is_changed = self._is_changed or fresh != noted
+            if fresh is None or fresh.max_offset < end:
+                place = queue.files.read_place(last) if last >= queue.min_offset else None
+                fresh = fresh if place is None else QueueExtent(end, place[0])
+            if fresh is not None and fresh.max_offset == end and is_last:
+                fresh = fresh._replace(file=_closed_file(queue))
+            if fresh is not None and fresh != noted:
+                self._is_changed = True
                 self._noted[key] = fresh
 
     def _is_in_log(self, key: tuple[str, int], reach: QueueExtent) -> bool:
@@ -181,17 +199,36 @@ class QueueLedger:
 
 
 def _closed_file(queue: ConsumeQueue) -> ClosedFile | None:
-    """Return the facts of a queue that is on disk; None if a change might not show in its times."""
+    """Return the facts of a queue that is on disk; None if the file has to be read.
+
+    Somebody else may have changed the file while the store was open: it must have the units that an
+    opening looks for. Another change might not show in times that are too new.
+    """
     files = queue.files
     if len(files.bases) != 1 or queue.is_batch or queue.extend is not None:
         return None
-    name = file_name(files.bases[0] * files.record_size)
+    (base,), count = files.bases, queue.max_offset - files.bases[0]
     above, _, below = files.directory.rpartition("/")
+    name = file_name(base * files.record_size)
     try:
         (found,) = files.shared.disk.look_below(above, [(below, name)])
-    except OSError:  # somebody has removed or replaced the directory
+        if found is None or not _is_settled(*found[1:]):
+            return None
+        least = count * files.record_size if files.grows else files.file_size
+        page = files.read(base, _PAGE)
+        place = files.read_place(queue.max_offset - 1)
+    except OSError:  # for example, somebody has removed or replaced the directory
         return None
-    if found is None or max(found[1:]) > time.time_ns() - _SETTLED_NS:
+    if found[0] < least or valid_count(page) != min(count, len(page)):
         return None
-    low, end = queue.min_offset, queue.max_physical_offset
-    return ClosedFile(end, low, queue.min_physical_offset, int(name), *found)
+    if place is None or sum(place) != queue.max_physical_offset:
+        return None
+    low, begins = queue.min_offset, queue.min_physical_offset
+    if begins < 0 and low == base:
+        begins = int(page["physical_offset"][0])  # as an opening finds it
+    return ClosedFile(queue.max_physical_offset, low, begins, int(name), *found)
+
+
+def _is_settled(*times: int) -> bool:
+    is_coarse = any(each % 1_000_000_000 == 0 for each in times)
+    return max(times) <= time.time_ns() - (_COARSE_NS if is_coarse else _SETTLED_NS)
