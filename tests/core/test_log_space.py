@@ -210,12 +210,17 @@ def test_pages_of_a_log_whose_puts_are_flushed_are_present_in_small_steps(tmp_pa
 
 def test_pages_that_were_made_present_are_not_written_again(path, monkeypatch):
     populated = []
-    monkeypatch.setattr(
-        preallocation, "_populate", lambda _, start, end: populated.append((start, end)) or True
-    )
     prefaulter, file = preallocation.Prefaulter(), opened(path, Disk())
 
-    for start, end in ((0, 10_000), (5_000, 20_000), (6_000, 20_000), (50_000, 60_000)):
+    def populate(_, start, end):
+        populated.append((start, end))
+        if len(populated) <= 2:  # the writer asks meanwhile
+            prefaulter.ask(file, 5_000, 20_000)
+        return True
+
+    monkeypatch.setattr(preallocation, "_populate", populate)
+
+    for start, end in ((0, 10_000), (6_000, 20_000), (50_000, 60_000)):
         prefaulter.ask(file, start, end)
         prefaulter._work()
     prefaulter.forget(file)

@@ -174,9 +174,7 @@ class Prefaulter(_BackgroundThread):
         Pages that were made present are left as they are: they may be on disk by now, and would be
         written again.
         """
-        done_file, done_end = self._done
-        if file is done_file:
-            start = max(start, done_end)
+        start = self._beyond_done(file, start)
         if self._works and start < end:
             self._wish = file, start, end
             self._asked.set()
@@ -187,6 +185,10 @@ class Prefaulter(_BackgroundThread):
             if self._wish is not None and self._wish[0] is file:
                 self._wish = None
             self._done = None, 0
+
+    def _beyond_done(self, file: MappedFile, start: int) -> int:
+        done_file, done_end = self._done
+        return max(start, done_end) if file is done_file else start
 
     def _work(self) -> bool:
         while self._step():
@@ -200,6 +202,11 @@ class Prefaulter(_BackgroundThread):
             if wish is None or self._stopping:
                 return False
             file, start, end = wish
+            start = self._beyond_done(file, start)  # the request may be older than the last step
+            if start >= end:
+                if self._wish is wish:
+                    self._wish = None
+                return self._works
             step_end = min(end, start + _CALL_SIZE)
             try:
                 file.reserve(end)
