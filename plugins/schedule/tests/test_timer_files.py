@@ -18,7 +18,8 @@ from reput.record import Message
 from reput_schedule import ScheduleConfig
 from reput_schedule.timerwheel.files.timercheckpoint import decode_check
 from reput_schedule.timerwheel.files.wheel import Wheel
-from reput_schedule.timerwheel.layout import RECORD_SIZE
+from reput_schedule.timerwheel.layout import CHECK_DTYPE, NOTE_POSITION, RECORD_SIZE
+from reput_testing import ManualClock
 
 LOG = "timerlog/00000000000000000000"
 WHEEL = "timerwheel"
@@ -435,3 +436,40 @@ def test_a_writer_replaces_snapshots_of_the_wheel_by_its_file(store):
 
     assert (store.root / WHEEL).read_bytes() == wheel
     assert sorted(each.name for each in store.root.glob(f"{WHEEL}*")) == [WHEEL, f"{WHEEL}.x"]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_store_that_delivers_nothing_keeps_how_far_a_broker_delivered(tmp_path, is_closed):
+    clock, root = ManualClock(), tmp_path / "store"
+    start = clock()
+
+    def opened(deliver):
+        names, config = ["consumequeue", "schedule"], {"schedule": {"deliver": deliver}}
+        return reput.open(root, plugins=names, config=config, clock=clock, threads=False)
+
+    def put_in(store, body, delay):
+        properties = {"TIMER_DELIVER_MS": str(start + delay)}
+        store.put(reput.Message("Topic", body, properties=properties))
+        store.wait_dispatched()
+
+    with opened("always") as store:
+        put_in(store, b"delivered", 5_000)
+        clock.now = start + 10_000
+        while (due := store.work()) is not None and due <= clock.now:
+            pass
+        put_in(store, b"overdue", 15_000)
+        assert [each.body for each in store.messages("Topic")] == [b"delivered"]
+    data = (root / CHECK).read_bytes()
+    (root / CHECK).write_bytes(data[:NOTE_POSITION].ljust(len(data), b"\0"))  # as a broker's
+    read = np.frombuffer(data, CHECK_DTYPE, 1)["read_timestamp"]
+
+    clock.now = start + 20_000
+    store = opened("never")
+    put_in(store, b"later", 60_000)
+    store.flush()
+    if is_closed:
+        store.close()
+    found = np.frombuffer((root / CHECK).read_bytes(), CHECK_DTYPE, 1)["read_timestamp"]
+    store.close()
+
+    assert start + 5_000 < int(read[0]) == int(found[0]) < start + 15_000

@@ -121,6 +121,8 @@ class SchedulePlugin(reput.Plugin):
             self.delivers = not self._context.replica and deliveryownership.take(
                 self._context, self._state, self.config.deliver
             )
+            if not (self.delivers or self._context.replica):
+                self.timer.leave_deliveries()
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # After a failed flush the files count up to `max_physical_offset`, but the log goes on
             # above it and holds what was delivered since.

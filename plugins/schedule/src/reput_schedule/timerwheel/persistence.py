@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from reput.errors import ServiceNotAvailableError
 from reput.files import is_disk_full
@@ -23,6 +24,7 @@ from reput_schedule.timerwheel.files.timercheckpoint import (
 )
 from reput_schedule.timerwheel.files.timermetrics import TimerMetrics
 from reput_schedule.timerwheel.layout import (
+    CHECK_DTYPE,
     CHECK_FILE,
     CONFIG_DIRECTORY,
     METRICS_FILE,
@@ -50,6 +52,8 @@ class TimerPersistence:
         counted: messages of the timer's topic; guarded likewise.
         copies_to: physical offset above which messages lie that were delivered after the state at
             opening, and are not counted in it.
+        broker_read: ms, the time to which a broker has delivered, in a store that delivers nothing;
+            the checkpoint keeps it. None in other stores.
     """
 
     def __init__(self, context: StoreContext, lock: threading.RLock) -> None:
@@ -68,6 +72,7 @@ class TimerPersistence:
         self.metrics = TimerMetrics()
         self.counted = DurableQueueOffset()
         self.copies_to = 0
+        self.broker_read: int | None = None
         self._base = TimerCheckpoint(read_timestamp=0, examined_to=0)  # the state at opening
 
     def load(self) -> None:
@@ -86,6 +91,15 @@ class TimerPersistence:
     def start(self, reached: TimerCheckpoint, copies_to: int, counted: DurableQueueOffset) -> None:
         """Go on from a state: that of the checkpoint, or the one before every message."""
         self._base, self.copies_to, self.counted = reached, copies_to, counted
+
+    def keep_broker_read(self) -> None:
+        """Keep the time in the checkpoint's file, from which a broker goes on to deliver.
+
+        With an earlier time it would deliver messages twice; with a later one it would lose some.
+        """
+        if len(self.broker_data) >= CHECK_DTYPE.itemsize:
+            head = np.frombuffer(self.broker_data, CHECK_DTYPE, 1)[0]
+            self.broker_read = int(head["read_timestamp"])
 
     # ------------------------------------------------------------------ writing
 
@@ -198,6 +212,9 @@ class TimerPersistence:
         is_same = saved is not None and saved.is_closed and saved.log_end == end and not is_changed
         # A wheel with chains aside does not hold all that the log does.
         is_closed = (is_closing and not files.wheel.aside) or is_same
+        late = self.broker_read
+        if late is None and is_closing:
+            late = _late_timestamp(agenda)
         return CheckpointRecord(
             reached=reached,
             copies_to=self.copies_to,
@@ -206,7 +223,7 @@ class TimerPersistence:
             log_end=end,
             queue_offset=self.counted.covered(flushed_offset),
             is_closed=is_closed,
-            late_timestamp=_late_timestamp(agenda) if is_closing else None,
+            late_timestamp=late,
         )
 
 

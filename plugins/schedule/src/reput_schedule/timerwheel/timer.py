@@ -60,11 +60,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "TIMER_TOPIC",
-    "Timer",
-    "TimerIllegalError",
-]
+__all__ = ["TIMER_TOPIC", "Timer", "TimerIllegalError"]
 
 _SLICE: Final = 2_000  # messages delivered by one call
 _LOOK_AGAIN_MS: Final = 100
@@ -120,6 +116,10 @@ class Timer:
     def load(self) -> None:
         """Read what was saved. Write nothing."""
         self._saving.load()
+
+    def leave_deliveries(self) -> None:
+        """Keep in the checkpoint how far a broker has delivered, as this store delivers nothing."""
+        self._saving.keep_broker_read()
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
         """Bring the files in line with the log.
