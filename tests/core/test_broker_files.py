@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import re
 import tempfile
@@ -82,6 +83,43 @@ def test_the_default_of_5_5_is_opened_for_writing(tmp_path):
     with reput.open(root, "r", plugins=["consumequeue"]) as store:
         assert store.get(receipt.physical_offset).body == b"one more"
         assert store.problems == ()
+
+
+def test_the_checkpoint_covers_no_unit_that_an_opening_cuts(tmp_path):
+    """A broker dispatches from the checkpoint's times, if the writer is killed then."""
+    times = itertools.count(1_000_000, 10_000)
+    root, seen = tmp_path / "store", []
+
+    class SeenPlugin(reput.Plugin):
+        name = "seen"
+        runs_after = frozenset({"consumequeue"})
+
+        @reput.hookimpl
+        def reput_open(self, context):
+            unit = (root / "consumequeue" / "T" / "0" / f"{0:020d}").read_bytes()[400:420]
+            seen.append((Checkpoint.load(str(root / "checkpoint"), Disk()), any(unit)))
+
+    with reput.open(root, plugins=["consumequeue"], clock=times.__next__) as store:
+        receipts = []
+        for number in range(40):
+            receipts.append(store.put(reput.Message("T", b"x", queue_id=0)))
+            if number == 19:
+                store.wait_dispatched()
+                store.flush()
+                early = (root / "reput" / "state").read_bytes()
+    (root / "reput" / "state").write_bytes(early)  # a broker leaves it as it is
+    (root / "abort").touch()
+    before = Checkpoint.load(str(root / "checkpoint"), Disk())
+
+    with reput.open(root, plugins=["consumequeue", SeenPlugin()]) as store:
+        first = receipts[20].physical_offset
+        time = store.get(first).store_timestamp
+
+    (found, has_unit) = seen[0]
+    assert not has_unit
+    assert (found.queues_timestamp, found.queues_offset) == (time, first)
+    assert before.queues_timestamp > time
+    assert Checkpoint.load(str(root / "checkpoint"), Disk()) == before
 
 
 @pytest.mark.parametrize("case", MARKED)

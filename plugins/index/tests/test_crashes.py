@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 import reput
+from reput.files import Disk
+from reput.log import Checkpoint
 from reput_index import IndexPlugin
-from reput_index.layout import HEADER
+from reput_index.files.header import Geometry, Header
+from reput_index.layout import HEADER, ITEM
 from reput_testing import CrashContract, KillContract
 
 pytestmark = pytest.mark.shows("power-cut")
@@ -105,3 +110,72 @@ def test_a_broker_after_a_killed_writer_adds_no_key_again(tmp_path):
         store.wait_dispatched()
     found = {path.name: path.read_bytes() for path in (tmp_path / "killed" / "index").iterdir()}
     assert found == written
+
+
+SIZES: dict[str, Any] = {
+    "commitlog": {"file_size": 4_096},
+    "index": {"slots_per_file": 5, "items_per_file": 30},
+}
+
+
+def keys_that_a_broker_misses(root: Path, rows: list[tuple[int, int]]) -> list[int]:
+    """Physical offsets of messages whose two keys a broker lacks after it has recovered.
+
+    It removes each index file that ends later than the checkpoint's time of the index. From the
+    last log file that begins no later than the checkpoint's times, it adds the keys that do not
+    stand before the end of its last index file.
+
+    Source: RocketMQ ``IndexService#load``, ``CommitLog#recoverAbnormally``, ``messageIndexSafe``.
+    """
+    known = Checkpoint.load(str(root / "checkpoint"), Disk())
+    items: Counter[int] = Counter()
+    end = 0
+    for path in sorted((root / "index").iterdir()):
+        data = path.read_bytes()
+        header = Header.decode(data)
+        if header.end_timestamp <= known.index_timestamp:
+            first = Geometry(5, 30).position_of_item(1)
+            whole = data[first : Geometry(5, 30).position_of_item(header.next_item)]
+            items.update(offset for _, offset, _, _ in ITEM.iter_unpack(whole))
+            end = header.end_physical_offset
+    until = min(known.index_timestamp, known.replay_timestamp)
+    begins = [offset for offset, time in rows if offset % 4_096 == 0 and time <= until]
+    start = max(begins, default=0)
+    return [offset for offset, _ in rows if items[offset] < 2 and offset < max(start, end)]
+
+
+def test_a_broker_after_a_writer_that_was_killed_soon_has_all_keys(tmp_path):
+    """Its checkpoint may be of a broker, whose index files ended elsewhere."""
+    rows: list[tuple[int, int]] = []  # physical offset and store time of each message
+    options: dict[str, Any] = {"plugins": ["index"], "config": SIZES, "threads": False}
+    with reput.open(tmp_path / "a", clock=lambda: 1_000_000 + now * 4_000, **options) as store:
+        for number in range(100):
+            now = number // 3
+            if number == 40:
+                store.wait_dispatched()
+                store.flush()
+                early = (tmp_path / "a" / "reput" / "state").read_bytes()
+            receipt = store.put(reput.Message("T", b"x" * 70, keys=f"n{number} m{number}"))
+            rows.append((receipt.physical_offset, 1_000_000 + now * 4_000))
+        store.wait_dispatched()
+        store.flush()
+        shutil.copytree(tmp_path / "a", tmp_path / "left")
+    (tmp_path / "left" / "reput" / "state").write_bytes(early)  # a broker leaves it as it is
+    missing = []
+
+    class Killed(Disk):
+        def remove(self, path):
+            super().remove(path)
+            if "/index/" in path:
+                missing.append(keys_that_a_broker_misses(root, rows))
+
+    for time in sorted({time for _, time in rows})[13::4]:
+        root = tmp_path / str(time)
+        shutil.copytree(tmp_path / "left", root)
+        Checkpoint(rows[-1][1], rows[-1][1], time).save(str(root / "checkpoint"), Disk())
+        with reput.open(root, disk=Killed(), **options) as store:
+            for step in (lambda: None, store.wait_dispatched, store.flush):
+                step()
+                assert keys_that_a_broker_misses(root, rows) == [], (time, step)
+    assert missing
+    assert not any(missing)

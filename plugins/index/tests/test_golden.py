@@ -137,18 +137,24 @@ def test_exact_answers_are_those_of_java_without_the_collisions(case, golden_sto
     assert checked > 100
 
 
-def test_the_checkpoint_tells_the_end_of_the_last_full_file(golden_store, golden_rows):
+def test_the_checkpoint_tells_the_end_of_a_full_file_by_which_a_broker_may_go(
+    golden_store, golden_rows
+):
+    """A log file begins in the ms in which the last full one ends, with keys that follow it."""
     import struct
 
     root, options = golden_store("basic"), options_of(golden_rows, "basic")
-    before = struct.unpack(">qqq", (root / "checkpoint").read_bytes()[:24])[2]
     shutil.rmtree(root / "index")
     (root / "checkpoint").unlink()
 
     with reput.open(root, "w", **options) as store:
         assert store.wait_dispatched(60)
 
-    *_, full, _ = files_of(root)
-    found = struct.unpack(">qqq", (root / "checkpoint").read_bytes()[:24])[2]
-    assert found == struct.unpack(">q", full[8:16])[0]
-    assert found >= before
+    *_, safe, full, _ = files_of(root)
+    found, last = (struct.unpack(">q", each[8:16])[0] for each in (safe, full))
+    assert struct.unpack(">qqq", (root / "checkpoint").read_bytes()[:24])[2] == found
+    with reput.open(root, "r", **options) as store:
+        log = store.plugin("index").context.log
+        times = [log.store_timestamp_at(base) for base in log.file_offsets]
+    assert last in times
+    assert found not in times

@@ -62,6 +62,8 @@ class PluginOpener:
     """Adds to the problems of a read-only store."""
     batch_topics: frozenset[str] = frozenset()
     """Topics that have batch queues."""
+    lower_checkpoint: Callable[..., None] = lambda **most: None
+    """Lowers fields of the checkpoint of a writable store; see `PluginFlusher`."""
 
     def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
         """Return the runner of a plugin of ``plugins`` that is to be opened."""
@@ -105,6 +107,8 @@ class PluginOpener:
             # valid.
             progress = max(min(progress, record.cut_to), low)
             end = min(end, progress)
+        if runner.hooks.queue_offsets is not None:
+            self._lower_queues(progress)
         lower = partial(self._lower_progress, file, progress)
         context = self._context(runner.name, lower, clean=clean and record.is_clean)
         hooks, position = runner.hooks, None
@@ -122,6 +126,8 @@ class PluginOpener:
             # Before the first message comes again: after a crash the old progress must not stand
             # over files that were being built again.
             lower(position)
+            if runner.hooks.queue_offsets is not None:
+                self._lower_queues(position)
             if queue_offsets is not None:
                 error = self.make_ready(runner, queue_offsets)
         if error is None:
@@ -161,6 +167,18 @@ class PluginOpener:
         if self.writable and file is not None and offset < progress:
             file.save(Progress(max(offset, self.log.min_physical_offset)))
 
+    def _lower_queues(self, offset: int) -> None:
+        """Lower the checkpoint to a place above which a plugin's queues are made again.
+
+        Otherwise a broker that takes over, if this writer is killed, dispatches from a later place,
+        and readers stop where units are missing.
+        """
+        if self.writable and offset < self.log.max_physical_offset:
+            first = next(
+                (int(batch.store_timestamp[0]) for batch in self.log.scan(offset) if len(batch)), 0
+            )
+            self.lower_checkpoint(queues_timestamp=max(first, 0), queues_offset=offset)
+
     def _context(
         self, name: str, lower_progress: Callable[[int], None], *, clean: bool
     ) -> StoreContext:
@@ -183,6 +201,7 @@ class PluginOpener:
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             lower_progress=lower_progress,
+            lower_checkpoint=self.lower_checkpoint,
             store=self.access(name),
             wake=lambda: self.wake(name),
             renew_interest=self.renew_interest,

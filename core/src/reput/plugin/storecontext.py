@@ -80,6 +80,11 @@ class StoreContext:
     """Records durably that the plugin needs the messages from a physical offset on. Call it in
     `reput_recover` before you remove entries below ``progress``: otherwise a kill before the hook
     returns loses these messages. Does nothing in a read-only store."""
+    lower_checkpoint: Callable[..., None] = attrs.field(default=lambda **most: None, repr=False)
+    """Lowers times of the checkpoint durably: arguments have the names of its fields
+    (``index_timestamp``). Call it in `reput_recover` before you change files that end before the
+    present time: otherwise a kill before the next flush leaves a time by which RocketMQ dispatches
+    too little again. Does nothing in a read-only store."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
     renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)

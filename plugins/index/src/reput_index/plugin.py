@@ -153,7 +153,8 @@ class IndexPlugin(reput.Plugin):
                 self.context.clean and progress > files[-1].header.end_physical_offset
             ):
                 self._keys_of = self._choose_keys()  # as these files do, which may be cut now
-            recovery = RecoveryReport(self.index, self.context.log)
+            lower = self.context.lower_checkpoint
+            recovery = RecoveryReport(self.index, self.context.log, lower)
             progress = recovery.run(progress, clean=self.context.clean)
         self.dispatched_to = progress
         return progress
@@ -253,7 +254,7 @@ class IndexPlugin(reput.Plugin):
     def reput_flush(self) -> Mapping[str, int]:
         """Flush everything, and note the full files as on disk."""
         self.index.flush()
-        return {"index_timestamp": self.index.flushed_timestamp}
+        return {"index_timestamp": self.index.safe_timestamp(self.context.log)}
 
     # ------------------------------------------------------------------ reading
 

@@ -25,6 +25,8 @@ from reput_index.files.hashchain import chain, seconds_between, slots_of
 from reput_index.files.indexfile import IndexFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from reput.log import LogView
@@ -38,9 +40,12 @@ logger = logging.getLogger(__name__)
 class RecoveryReport:
     """Repairs the files of one store before they are written."""
 
-    def __init__(self, index: IndexFiles, log: LogView) -> None:
+    def __init__(
+        self, index: IndexFiles, log: LogView, lower_checkpoint: Callable[..., None]
+    ) -> None:
         self._index = index
         self._log = log
+        self._lower_checkpoint = lower_checkpoint
 
     def run(self, progress: int, *, clean: bool) -> int:
         """Cut and repair.
@@ -63,6 +68,7 @@ class RecoveryReport:
                 # A killed writer may have left bytes or names unflushed.
                 index.note_unflushed(file)
         else:
+            self._lower(self._full_below(progress), progress)
             self.cut(progress)
         return progress if index.files else log.min_physical_offset
 
@@ -113,6 +119,7 @@ class RecoveryReport:
                 reason, keep = found, number + 1
             log = logger.info if number == len(files) - 1 and not clean else logger.warning
             log("building again from file=%s reason=%s", file.path, reason)
+            self._lower(number)
             for other in reversed(files[keep:]):
                 self._index.remove(other)
             return True
@@ -183,6 +190,29 @@ class RecoveryReport:
 
     # ------------------------------------------------------------------ cutting
 
+    def _lower(self, count: int, physical_offset: int = 0) -> None:
+        """Lower the checkpoint to the files that stay as they are, before later ones are changed.
+
+        Args:
+            count: number of files that stay, which are full.
+            physical_offset: offset to which the next one is cut; 0 if it is removed.
+        """
+        index, files = self._index, self._index.files
+        next_end = 0
+        if count < len(files) and (last := files[count].stop_below(physical_offset) - 1) > 0:
+            _, offset, seconds, _ = files[count].read_item(last)
+            next_end = self._time_of(files[count], offset, seconds)
+        time = index.safe_timestamp(self._log, files[:count], next_end)
+        self._lower_checkpoint(index_timestamp=time)
+        index.flushed_timestamp = files[count - 1].header.end_timestamp if count else 0
+
+    def _full_below(self, physical_offset: int) -> int:
+        """Return the number of the first files that are full and need not be cut."""
+        for number, file in enumerate(self._index.files):
+            if not file.is_full or file.header.end_physical_offset >= physical_offset:
+                return number
+        return len(self._index.files)
+
     def cut(self, physical_offset: int) -> None:
         """Undo all items of records at ``physical_offset`` or above."""
         index = self._index
@@ -224,6 +254,7 @@ class RecoveryReport:
         index = self._index
         while index.files:
             file = index.files[-1]
+            self._lower(min(self._full_below(progress), len(index.files) - 1), progress)
             count, slots = _sound_items(file, progress)
             found = count
             while count:

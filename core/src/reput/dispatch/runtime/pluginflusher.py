@@ -316,6 +316,14 @@ class PluginFlusher:
 
     # ------------------------------------------------------------------ the checkpoint
 
+    def lower_checkpoint(self, **most: int) -> None:
+        """Lower fields of the checkpoint durably; see `StoreContext.lower_checkpoint`."""
+        with self._lock:
+            old = self.log_note.checkpoint
+            lower = {name: min(value, getattr(old, name)) for name, value in most.items()}
+            self.log_note.checkpoint = attrs.evolve(old, **lower)
+            self._index_timestamp = 0  # of a flush before the files were changed
+
     def _save_checkpoint(self) -> None:
         note, kept, offsets = self.log_note, [], []
         for runner in self._board.runners.values():

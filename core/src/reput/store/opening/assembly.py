@@ -96,7 +96,9 @@ def start_writing(
     )
     point = StoreAccessPoint(active)
     floors = QueueFloors(request.root, request.disk, writable=True)
+    plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
     opener = _opener(request, locked, log, board, floors, point)
+    opener.lower_checkpoint = plugin_flusher.lower_checkpoint
     _open_plugins(opener, locked, settings, found)
     undoing.when_failed(loop.stop)
     loop.use(board.runners)
@@ -104,7 +106,6 @@ def start_writing(
     loop.start()
     workers = WorkScheduler(board, request.now)
     workers.use()
-    plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
 
     def make_ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
         queue_offsets = _queue_offsets(request, plugins, log, loop, plugin_flusher, floors)

@@ -23,7 +23,10 @@ from reput_index.files.indexfile import IndexFile
 from reput_index.layout import HEADER, HEADER_SIZE, NEXT_ITEM_POSITION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput.files import Disk, FilePool
+    from reput.log import LogView
     from reput_index.batchkeys import HashedKeys
 
 __all__ = ["IndexFiles", "follow_up"]
@@ -249,6 +252,29 @@ class IndexFiles:
         self.flushed_timestamp = max(self.flushed_timestamp, *self._full_timestamps, 0)
         self._full_timestamps.clear()
 
+    def safe_timestamp(
+        self, log: LogView, files: Sequence[IndexFile] | None = None, next_end: int = 0
+    ) -> int:
+        """Return the end time of a file by which a broker may go after a kill, ms; 0 if none.
+
+        The broker removes each file that ends later than this time, and dispatches from the last
+        log file that begins no later. So a file that ends by then is full and on disk, and no log
+        file with later keys begins by then.
+
+        Args:
+            log: the log.
+            files: the files that count; all when left out.
+            next_end: end time of the file after them, ms; 0 without one.
+        """
+        files = self.files if files is None else files
+        ends = [each.read_header().end_timestamp for each in files[1:]]
+        ends.append(next_end)
+        for file, behind in reversed([*zip(files, ends, strict=False)]):
+            time = file.header.end_timestamp
+            if time <= min(self.flushed_timestamp, behind - 1) and _is_before_files(file, log):
+                return time
+        return 0
+
     def _write_back(self, file: IndexFile) -> Header:
         """Write slots and header, and return that header."""
         with self._writing:
@@ -294,6 +320,13 @@ class IndexFiles:
         # Flushed one by one: a power cut must not leave a gap.
         self.disk.flush_directory(self.directory)
         logger.info("removed file=%s", file.path)
+
+
+def _is_before_files(file: IndexFile, log: LogView) -> bool:
+    """Return whether each log file that begins after the last message of a full file is newer."""
+    end, time = file.header.end_physical_offset, file.header.end_timestamp
+    bases = (base for base in log.file_offsets if end < base < log.max_physical_offset)
+    return all(log.store_timestamp_at(base) > time for base in bases)
 
 
 def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
