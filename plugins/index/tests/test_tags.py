@@ -221,3 +221,27 @@ def test_keys_that_a_broker_adds_again_when_it_recovers_are_no_damage(tags, tmp_
 
     assert checked.differences == ()
     assert max(map(before.count, before)) == (4 if tags else 3)
+
+
+@pytest.mark.parametrize("after", [55, 61])
+@pytest.mark.parametrize("tags", [False, True])
+def test_they_are_no_damage_in_a_log_without_its_head(tags, after, tmp_path):
+    config = {"commitlog": {"file_size": 4_096}, "index": {**SMALL, "tags": tags}}
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["index"], config=config, threads=False) as store:
+        for number in range(90):
+            store.put(reput.Message("T", b"x" * 50, keys=f"a{number} b{number}", tags="t"))
+            store.wait_dispatched()
+            if number == after:
+                *_, batch = store.scan()
+                index = store.plugin("index").index
+                again = HashedKeys(*(each[-2:] for each in KeysOfBatch()(batch)))
+                begun = index.append(again)
+                assert begun == 2 or index.append(again.behind(begun))
+        store.trim_log(8_192)
+        first = next(store.scan()).physical_offset[0]
+
+    (checked,) = rebuild(root, ["index"], jobs=1, check=True)
+
+    assert first >= 4_096
+    assert checked.differences == ()

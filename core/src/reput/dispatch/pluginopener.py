@@ -168,7 +168,7 @@ class PluginOpener:
             file.save(Progress(max(offset, self.log.min_physical_offset)))
 
     def _lower_queues(self, offset: int) -> None:
-        """Lower the checkpoint to a place above which a plugin's queues are made again.
+        """Lower the checkpoint to a place above which a plugin's queues are rebuilt.
 
         Otherwise a broker that takes over, if this writer is killed, dispatches from a later place,
         and readers stop where units are missing.

@@ -44,6 +44,12 @@ class HashedKeys(NamedTuple):
     timestamps: npt.NDArray[np.int64]
     """``(m,)`` store time of each key's message, ms."""
 
+    def first(self, count: int) -> HashedKeys:
+        """Return the first ``count`` keys."""
+        return HashedKeys(
+            self.hashes[:count], self.physical_offsets[:count], self.timestamps[:count]
+        )
+
     def behind(self, count: int) -> HashedKeys:
         """Return the keys without the first ``count``."""
         if count == 0:

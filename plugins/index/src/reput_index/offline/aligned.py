@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     Items = npt.NDArray[np.void]
 
-__all__ = ["aligned_differences"]
+__all__ = ["RUNS_MAX", "aligned_differences", "keys_by_hash"]
 
 _CHUNK: Final = 1 << 16  # items
-_RUNS_MAX: Final = 1_000
+RUNS_MAX: Final = 1_000
 """Places at which keys may be repeated in healthy files."""
 _USED_SLOTS_POSITION: Final = HEADER_SIZE - 8
 
@@ -57,7 +57,7 @@ def aligned_differences(
     built = _Side.of(comparison, comparison.built, geometry)
     if own is None or built is None:
         return None  # files are cut short, or a header does not fit
-    runs = align(own.keys, own.count, built.keys, built.count, max(comparison.limit, _RUNS_MAX))
+    runs = align(own.keys, own.count, built.keys, built.count, max(comparison.limit, RUNS_MAX))
     if not runs:
         return None
     odd = [run for run in runs if not _is_of_copies(comparison, own, run)]
@@ -191,12 +191,12 @@ def _is_of_copies(comparison: Comparison, own: _Side, run: Unaligned) -> bool:
     if len(run.built):
         return False
     return all(
-        int(item["key_hash"]) in _keys_by_hash(comparison, int(item["physical_offset"]))
+        int(item["key_hash"]) in keys_by_hash(comparison, int(item["physical_offset"]))
         for item in own.items(run.own.start, len(run.own))
     )
 
 
-def _keys_by_hash(comparison: Comparison, physical_offset: int) -> dict[int, str]:
+def keys_by_hash(comparison: Comparison, physical_offset: int) -> dict[int, str]:
     """Return the keys of a message, that of its tags included, by what an item states of them."""
     record = comparison.log.read_message(physical_offset)
     if record is None:
@@ -237,7 +237,7 @@ def _of_message(
 ) -> Difference:
     """Return what the items of one message say that its record does not, and the reverse."""
     message = comparison.touched(physical_offset)
-    by_hash = _keys_by_hash(comparison, physical_offset)
+    by_hash = keys_by_hash(comparison, physical_offset)
     missing = ", ".join(f"{by_hash.get(each, '?')} (hash {each})" for each in lacking)
     has = ", ".join(f"hash {each}" for each in extra)
     where = "?" if message.topic is None else f"{attrs.evolve(message, key=None)}"

@@ -31,7 +31,7 @@ from reput_index.layout import (
     NEXT_ITEM_POSITION,
     SLOT_SIZE,
 )
-from reput_index.offline.aligned import aligned_differences
+from reput_index.offline.aligned import RUNS_MAX, aligned_differences, keys_by_hash
 from reput_index.offline.explain import item_text, touched
 from reput_index.tagitems import TagsSource
 from reput_tools.offline import Compared, Comparison, Difference, TouchedMessage
@@ -97,6 +97,10 @@ class _KeyStream:
         self._keys_of = KeysOfBatch(tags)
         self._rest = _joined([])
 
+    def give_back(self, keys: HashedKeys) -> None:
+        """Have `take` return keys again, before all others."""
+        self._rest = _joined([keys, self._rest])
+
     def take(self, count: int) -> HashedKeys:
         """Return the next ``count`` keys, or fewer at the end."""
         parts = [self._rest]
@@ -113,8 +117,7 @@ class _KeyStream:
                 have += len(keys.hashes)
         keys = _joined(parts)
         self._rest = keys.behind(count)
-        hashes, offsets, timestamps = keys
-        return HashedKeys(hashes[:count], offsets[:count], timestamps[:count])
+        return keys.first(count)
 
 
 def _joined(parts: Sequence[HashedKeys]) -> HashedKeys:
@@ -180,7 +183,9 @@ class _Comparer:
             there = ~self._is_gone(items)
             self.gone += len(items) - int(np.count_nonzero(there))
             keys = self._keys.take(int(np.count_nonzero(there)))
-            rows = np.flatnonzero(there)
+            rows = self._without_copies(items, np.flatnonzero(there), keys)
+            self._keys.give_back(keys.behind(len(rows)))
+            keys = keys.first(len(rows))
             # Negative only in a damaged item, which differs wherever it is looked for.
             hashes = items["key_hash"].astype(np.int32) & np.int32(0x7FFFFFFF)
             hashes[rows[: len(keys.hashes)]] = keys.hashes
@@ -211,6 +216,32 @@ class _Comparer:
         yield from self._in_header(file, first, begin, last, used)
         yield from self._in_slots(file, slots, first)
         yield from self._behind(file)
+
+    def _without_copies(
+        self, items: npt.NDArray[np.void], rows: npt.NDArray[np.int64], keys: HashedKeys
+    ) -> npt.NDArray[np.int64]:
+        """Return the rows of items without those of keys that a broker has repeated."""
+        hashes, offsets = (items[name].astype(np.int64) for name in ("key_hash", "physical_offset"))
+        for _ in range(RUNS_MAX):
+            count = min(len(rows), len(keys.hashes))
+            is_other = hashes[rows[:count]] != keys.hashes[:count]
+            is_other |= offsets[rows[:count]] != keys.physical_offsets[:count]
+            at = int(is_other.argmax()) if is_other.any() else count
+            if at == len(rows):
+                break
+            row, newest = rows[at], self._newest
+            if at:
+                newest = int(keys.physical_offsets[at - 1])
+            found = keys_by_hash(self.comparison, int(offsets[row]))
+            if offsets[row] > newest or int(hashes[row]) not in found:
+                break
+            rows = np.delete(rows, at)
+        if len(rows) and len(keys.hashes):
+            self._newest = int(keys.physical_offsets[min(len(rows), len(keys.hashes)) - 1])
+        return rows
+
+    _newest: int = -1
+    """Physical offset of the last message whose key was compared."""
 
     def _is_gone(self, items: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         """Return which items are of messages that the log does not have any more.
