@@ -62,8 +62,8 @@ class PluginOpener:
     """Adds to the problems of a read-only store."""
     batch_topics: frozenset[str] = frozenset()
     """Topics that have batch queues."""
-    lower_checkpoint: Callable[..., None] = lambda **most: None
-    """Lowers fields of the checkpoint of a writable store; see `PluginFlusher`."""
+    lower_checkpoint: Callable[..., None] | None = None
+    """Lowers fields of the checkpoint; see `PluginFlusher`. None in a read-only store."""
 
     def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
         """Return the runner of a plugin of ``plugins`` that is to be opened."""
@@ -126,7 +126,7 @@ class PluginOpener:
             # Before the first message comes again: after a crash the old progress must not stand
             # over files that were being built again.
             lower(position)
-            if runner.hooks.queue_offsets is not None:
+            if position < progress and runner.hooks.queue_offsets is not None:
                 self._lower_queues(position)
             if queue_offsets is not None:
                 error = self.make_ready(runner, queue_offsets)
@@ -173,11 +173,12 @@ class PluginOpener:
         Otherwise a broker that takes over, if this writer is killed, dispatches from a later place,
         and readers stop where units are missing.
         """
-        if self.writable and offset < self.log.max_physical_offset:
-            first = next(
-                (int(batch.store_timestamp[0]) for batch in self.log.scan(offset) if len(batch)), 0
-            )
-            self.lower_checkpoint(queues_timestamp=max(first, 0), queues_offset=offset)
+        if self.lower_checkpoint is not None and offset < self.log.max_physical_offset:
+            first = self.log.store_timestamp_at(offset)
+            if first < 0:  # a file ends there, or a record is damaged
+                rows = (batch for batch in self.log.scan(offset) if len(batch))
+                first = next((int(batch.store_timestamp[0]) for batch in rows), 0)
+            self.lower_checkpoint(queues_timestamp=first, queues_offset=offset)
 
     def _context(
         self, name: str, lower_progress: Callable[[int], None], *, clean: bool
@@ -201,7 +202,7 @@ class PluginOpener:
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             lower_progress=lower_progress,
-            lower_checkpoint=self.lower_checkpoint,
+            lower_checkpoint=self.lower_checkpoint or _lower_nothing,
             store=self.access(name),
             wake=lambda: self.wake(name),
             renew_interest=self.renew_interest,
@@ -211,6 +212,10 @@ class PluginOpener:
         # A queue may know a record that a reader does not show yet: it is not lost.
         if self.log.ledger is not None and not self.log.holds_back(loss.start_offset):
             self.log.ledger.note(loss)
+
+
+def _lower_nothing(**most: int) -> None:
+    """Leave the checkpoint as it is: the store is read-only."""
 
 
 def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) -> object:

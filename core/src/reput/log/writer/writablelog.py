@@ -354,7 +354,8 @@ class WritableLog(LogReader):
             self._covered_size = file.reserved
             self.flusher.cover(self.unflushed)
         if self._prefaults and file is not None:
-            end = min(position + size + 2 * step, file.size)
+            # Pages alone do not make a small store larger.
+            end = min(position + size + 2 * step, file.reserved if file.grows else file.size)
             self._prefaulter.ask(file, position, end)
         self._prepare_next_file()
         return limit

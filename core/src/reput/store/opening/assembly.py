@@ -97,8 +97,7 @@ def start_writing(
     point = StoreAccessPoint(active)
     floors = QueueFloors(request.root, request.disk, writable=True)
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
-    opener = _opener(request, locked, log, board, floors, point)
-    opener.lower_checkpoint = plugin_flusher.lower_checkpoint
+    opener = _opener(request, locked, log, board, floors, point, plugin_flusher)
     _open_plugins(opener, locked, settings, found)
     undoing.when_failed(loop.stop)
     loop.use(board.runners)
@@ -197,6 +196,7 @@ def _opener(
     board: RunnerContext,
     floors: QueueFloors,
     point: StoreAccessPoint,
+    plugin_flusher: PluginFlusher | None = None,
 ) -> PluginOpener:
     return PluginOpener(
         request.root,
@@ -213,6 +213,7 @@ def _opener(
         point.renew_interest,
         (lambda text: None) if request.writable else locked.problems.report,
         locked.batch_topics,
+        None if plugin_flusher is None else plugin_flusher.lower_checkpoint,
     )
 
 
