@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-# The calls that each trip may take, with the Python engine, one plugin and no threads.
+# The calls that each trip may take, with the Python engine, one plugin and no threads; CPython 3.11
+# counts most, as each comprehension is a call there.
 CEILINGS = {
     "put": 9,
     "put sync": 28,
-    "dispatch": 121,
-    "flush": 175,
-    "read": 44,
-    "close": 182,
-    "open": 640,
-    "open after a kill": 937,
+    "dispatch": 128,
+    "flush": 177,
+    "read": 46,
+    "close": 192,
+    "open": 682,
+    "open after a kill": 992,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -245,3 +245,19 @@ def test_they_are_no_damage_in_a_log_without_its_head(tags, after, tmp_path):
 
     assert first >= 4_096
     assert checked.differences == ()
+
+
+def test_a_copied_file_is_damage_in_a_log_without_its_head(tmp_path):
+    config = {"commitlog": {"file_size": 4_096}, "index": SMALL}
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["index"], config=config, threads=False) as store:
+        for number in range(90):
+            store.put(reput.Message("T", b"x" * 50, keys=f"a{number} b{number}"))
+        store.wait_dispatched()
+        store.trim_log(8_192)
+    *_, last = sorted((root / "index").iterdir())
+    shutil.copy(last, last.with_name("20991231235959000"))
+
+    (checked,) = rebuild(root, ["index"], jobs=1, check=True)
+
+    assert checked.differences != ()

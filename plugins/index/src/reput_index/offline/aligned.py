@@ -50,13 +50,15 @@ def aligned_differences(
 
     Returns:
         Nothing if keys are only repeated. None if bytes say it as well or better: one difference
-        is wanted, files are missing, a header does not fit its items, no item differs, items were
-        damaged where they stand, are missing only at the end, or too many differ.
+        is wanted, files are missing or copied, a header does not fit its items, no item differs,
+        items were damaged where they stand, are missing only at the end, or too many differ.
     """
     own = _Side.of(comparison, comparison.root, geometry)
     built = _Side.of(comparison, comparison.built, geometry)
     if own is None or built is None:
         return None  # files are cut short, or a header does not fit
+    if len({each.header for each in own.files}) < len(own.files):
+        return None  # a file is a copy of another, and no broker has repeated its keys
     runs = align(own.keys, own.count, built.keys, built.count, max(comparison.limit, RUNS_MAX))
     if not runs:
         return None

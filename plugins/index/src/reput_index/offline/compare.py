@@ -149,7 +149,11 @@ class _Comparer:
         counted: list[Difference] = []
         front: IndexFile | None = None
         files = sorted(self.index.files, key=lambda file: file.name)
+        headers = set()
         for file in files:
+            # Keys that a broker repeats have another header than those before.
+            self._may_repeat = file.header not in headers
+            headers.add(file.header)
             found = list(itertools.islice(self._differences(file, front), limit))
             counted += found
             if any(each.reason == _TOO_MUCH for each in found):
@@ -222,7 +226,7 @@ class _Comparer:
     ) -> npt.NDArray[np.int64]:
         """Return the rows of items without those of keys that a broker has repeated."""
         hashes, offsets = (items[name].astype(np.int64) for name in ("key_hash", "physical_offset"))
-        for _ in range(RUNS_MAX):
+        for _ in range(RUNS_MAX if self._may_repeat else 0):
             count = min(len(rows), len(keys.hashes))
             is_other = hashes[rows[:count]] != keys.hashes[:count]
             is_other |= offsets[rows[:count]] != keys.physical_offsets[:count]
@@ -240,6 +244,8 @@ class _Comparer:
             self._newest = int(keys.physical_offsets[min(len(rows), len(keys.hashes)) - 1])
         return rows
 
+    _may_repeat: bool = True
+    """Whether the file is not a copy of an earlier one."""
     _newest: int = -1
     """Physical offset of the last message whose key was compared."""
 
