@@ -83,6 +83,7 @@ ALLOWED = {
         "os.pread",
     ): "called by the disk alone, as a compiled function may stand in its place",
     ("core/src/reput/files/prefault.py", "mmap.mmap"): "a page of memory without a file",
+    ("core/src/reput/store/opening/openstore.py", "mmap.mmap"): "memory without a file",
     **dict.fromkeys(
         [
             ("core/src/reput/plugin/discovery.py", name)

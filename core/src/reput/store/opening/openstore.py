@@ -1,19 +1,19 @@
 """Opens a store: finds the log's end, brings the plugins in line with it, starts the threads.
 
-The order of a writer's opening, with the reasons:
+The order of steps of a writer, with the reasons:
 
 1. the names in the directory are looked at, and files of brokers that reput does not write are
    refused; then the lock is taken before anything else is read: a store has one writer
    (`stages.lock_store`);
 2. plugins and options are built before anything is changed: a wrong option costs nothing
-   (`stages.configure`, `stages.find_files`);
+   (`stages.configure`, `logstages.find_files`);
 3. ``abort`` is written before any other change: the next opening notices a crash from here on
-   (`changes.begin_changes`);
-4. the log's valid end is found, and everything after it cut (`stages.examine`,
-   `changes.repair_log`);
+   (`writerchanges.begin_changes`);
+4. the log's valid end is found, and everything after it cut (`logstages.examine`,
+   `writerchanges.repair_log`);
 5. plugins load, cut what they have beyond that end, and say from where they need messages;
 6. plugins that keep queue offsets catch up, as a put needs the next queue offsets;
-7. threads are started, and puts accepted (5 to 7: `starting.start_writing`).
+7. threads are started, and puts accepted (5 to 7: `assembly.start_writing`).
 
 A reader's opening is the same without the changes.
 
@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
+import mmap
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -58,6 +59,8 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["open_store"]
 
+_THREADS_SIZE: Final = 16 << 20
+"""Bytes of address space: the stacks of two threads, of 8 MiB each on Linux."""
 _LIMITS: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
@@ -152,6 +155,8 @@ def open_store(
     undoing = Rollback()
     try:
         try:
+            if request.threads:
+                _require_memory()
             return _open(request, undoing)
         except BaseException:
             undoing.undo_all()
@@ -161,6 +166,18 @@ def open_store(
         if number is None:
             raise
         raise ResourceLimitError(root, str(error) or type(error).__name__, number) from error
+
+
+def _require_memory() -> None:
+    """Check that the process may map what the threads of a store need.
+
+    A thread that finds no memory when it begins ends without a word: `threading.Thread.start`, and
+    whoever waits for its work, would wait for ever.
+
+    Raises:
+        OSError: it may not.
+    """
+    mmap.mmap(-1, _THREADS_SIZE).close()
 
 
 def _limit_of(error: Exception) -> int | None:
