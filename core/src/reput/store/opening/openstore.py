@@ -172,7 +172,7 @@ def _require_memory() -> None:
     """Check that the process may map what the threads of a store need.
 
     A thread that finds no memory when it begins ends without a word: `threading.Thread.start`, and
-    whoever waits for its work, would wait for ever.
+    each caller that waits for its work, would wait for ever.
 
     Raises:
         OSError: it may not.
