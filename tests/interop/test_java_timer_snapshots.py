@@ -32,7 +32,11 @@ WRITER = """
 import json, sys, threading
 import reput
 
-root, config, awaited, due = sys.argv[1], *map(json.loads, sys.argv[2:])
+root, config, awaited, due, ends = sys.argv[1], *map(json.loads, sys.argv[2:])
+if ends == "unflushed":
+    from reput_schedule.timerwheel.persistence import TimerPersistence
+
+    TimerPersistence.flush = lambda *_, **__: None
 delivered, arrived = set(), threading.Event()
 
 def look(batch):
@@ -91,8 +95,11 @@ class Timers:
             taken = [row["body"] for row in rows]
 
     def write(self, due: dict[str, int], config: Any, awaited: list[str], ends: str) -> None:
-        """Have reput put messages, deliver those that it waits for, and be closed or killed."""
-        arguments = [config, awaited, due]
+        """Have reput put messages, deliver those that it waits for, and be closed or killed.
+
+        It flushes the timer's files before a kill, unless it ends ``unflushed``.
+        """
+        arguments = [config, awaited, due, ends]
         command = [sys.executable, "-c", WRITER, str(self.root), *map(json.dumps, arguments)]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, **pipes) as writer:
@@ -134,6 +141,8 @@ def release(fetch_release: Callable[[str], RocketMQ]) -> RocketMQ:
         ("stopped", "always", "killed", False),
         ("killed", "auto", "closed", True),
         ("stopped", "auto", "killed", False),
+        ("killed", "auto", "unflushed", True),
+        ("stopped", "auto", "unflushed", False),
     ],
 )
 def test_each_timed_message_is_delivered_once_beside_snapshots_of_the_wheel(

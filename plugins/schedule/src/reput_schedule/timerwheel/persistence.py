@@ -21,6 +21,7 @@ from reput_schedule.timerwheel.files.timercheckpoint import (
     decode_check,
     encode_check,
     is_damaged,
+    with_whole_log,
 )
 from reput_schedule.timerwheel.files.timermetrics import TimerMetrics
 from reput_schedule.timerwheel.layout import (
@@ -97,9 +98,12 @@ class TimerPersistence:
 
         With an earlier time it would deliver messages twice; with a later one it would lose some.
         """
-        if len(self.broker_data) >= CHECK_DTYPE.itemsize:
-            head = np.frombuffer(self.broker_data, CHECK_DTYPE, 1)[0]
-            self.broker_read = int(head["read_timestamp"])
+        self.broker_read = self._stated_read()
+
+    def _stated_read(self) -> int | None:
+        if len(self.broker_data) < CHECK_DTYPE.itemsize:
+            return None
+        return int(np.frombuffer(self.broker_data, CHECK_DTYPE, 1)[0]["read_timestamp"])
 
     # ------------------------------------------------------------------ writing
 
@@ -130,7 +134,12 @@ class TimerPersistence:
             pages = files.wheel.take_dirty() if files.wheel.is_dirty else None
             reached = self._advance(agenda, delivery, flushed_offset)
             check = self._check(
-                agenda, reached, flushed_offset, is_closing=is_closing, is_changed=pages is not None
+                agenda,
+                delivery,
+                reached,
+                flushed_offset,
+                is_closing=is_closing,
+                is_changed=pages is not None,
             )
             metrics = None
             if self.metrics.is_changed:
@@ -160,7 +169,22 @@ class TimerPersistence:
     def distrust_wheel(self) -> None:
         """Have the next opening rebuild the wheel from the timer log."""
         if self.saved is not None and self.saved.is_closed:
-            self._save(attrs.evolve(self.saved, is_closed=False))
+            self._save(attrs.evolve(self.saved, is_closed=False, broker_read=self.broker_read))
+
+    def distrust_broker_part(self, is_log_empty: bool) -> None:
+        """Have a broker read all of the timer log, before records that its wheel names are cut.
+
+        Until the next flush its wheel and the flushed end that it noted are of another log: it
+        would read only the last files, and lose the messages of the others.
+
+        Args:
+            is_log_empty: whether no record is left; a broker then begins with its first message.
+        """
+        data = with_whole_log(self.broker_data, is_log_empty=is_log_empty)
+        disk = self._context.disk
+        disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
+        disk.replace(self._check_path, data)
+        self.saved, self.broker_data = decode_check(data), data
 
     def _save(self, check: CheckpointRecord) -> None:
         disk = self._context.disk
@@ -200,6 +224,7 @@ class TimerPersistence:
     def _check(
         self,
         agenda: DeliveryProgress,
+        delivery: TimerDelivery,
         reached: TimerCheckpoint,
         flushed_offset: int,
         *,
@@ -212,9 +237,6 @@ class TimerPersistence:
         is_same = saved is not None and saved.is_closed and saved.log_end == end and not is_changed
         # A wheel with chains aside does not hold all that the log does.
         is_closed = (is_closing and not files.wheel.aside) or is_same
-        late = self.broker_read
-        if late is None and is_closing:
-            late = _late_timestamp(agenda)
         return CheckpointRecord(
             reached=reached,
             copies_to=self.copies_to,
@@ -223,10 +245,20 @@ class TimerPersistence:
             log_end=end,
             queue_offset=self.counted.covered(flushed_offset),
             is_closed=is_closed,
-            late_timestamp=late,
+            late_timestamp=self._late_timestamp(agenda, delivery, is_closing=is_closing),
+            broker_read=self.broker_read,
         )
 
+    def _late_timestamp(
+        self, agenda: DeliveryProgress, delivery: TimerDelivery, *, is_closing: bool
+    ) -> int | None:
+        """Return the slot at which a broker has to start, as later ones may not be delivered."""
+        if is_closing or (agenda.has_late and not delivery.copies):
+            return _earliest_late(agenda)
+        # Messages that became overdue since the opening are known when all of the log was seen.
+        return self._stated_read() if delivery.copies else None
 
-def _late_timestamp(agenda: DeliveryProgress) -> int | None:
+
+def _earliest_late(agenda: DeliveryProgress) -> int | None:
     times = slot_ticks(agenda.late_records(), agenda.precision) * agenda.precision
     return int(times.min()) if len(times) else None

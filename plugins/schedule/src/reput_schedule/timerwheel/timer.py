@@ -105,9 +105,9 @@ class Timer:
         self._is_open = False
 
     def _use(self, precision: int) -> None:
-        self._precision = precision
+        self._precision, distrust = precision, self._saving.distrust_broker_part
         self._files = TimerFiles(
-            self._context, precision, self._roll_window_slots, self._log_file_size
+            self._context, precision, self._roll_window_slots, self._log_file_size, distrust
         )
         self._agenda = DeliveryProgress(self._files, precision)
 

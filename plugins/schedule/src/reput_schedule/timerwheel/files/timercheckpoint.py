@@ -41,11 +41,13 @@ __all__ = [
     "decode_broker_check",
     "decode_check",
     "encode_check",
+    "with_whole_log",
 ]
 
 Mark = tuple[int, int]
 """Read time in ms and physical offset: messages below both are delivered."""
 _RECENT_MAX = 256
+_ANY_QUEUE_OFFSET = 1 << 62  # above those of every queue
 _SAVE_AFTER = 16 << 20  # bytes of log to read again after a crash, though nothing was delivered
 
 
@@ -122,6 +124,8 @@ class CheckpointRecord:
     """Whether the wheel's file holds all that the timer log does."""
     late_timestamp: int | None = None
     """ms, the earliest slot that is overdue and not delivered; RocketMQ has to start there."""
+    broker_read: int | None = None
+    """ms, where RocketMQ has to start in a store that delivers nothing."""
     version: tuple[int, int, int] = (0, 0, 0)
     """State version, ms, counter."""
 
@@ -151,9 +155,12 @@ def encode_check(check: CheckpointRecord) -> bytes:
     """Return the bytes of the file."""
     reached = check.reached
     head = np.zeros(1, CHECK_DTYPE)
-    late = check.late_timestamp
-    read = reached.read_timestamp
-    head["read_timestamp"] = read if late is None else min(read, late)
+    read, late = reached.read_timestamp, check.late_timestamp
+    if check.broker_read is not None:
+        read = check.broker_read
+    elif late is not None:
+        read = min(read, late)
+    head["read_timestamp"] = read
     head["flushed_position"] = check.log_end
     head["queue_offset"] = head["master_queue_offset"] = check.queue_offset
     names = ("state_version", "version_timestamp", "version_counter")
@@ -173,6 +180,25 @@ def encode_check(check: CheckpointRecord) -> bytes:
     note["crc"] = zlib.crc32(covered)
     data = head.tobytes().ljust(NOTE_POSITION, b"\0") + note.tobytes() + marks.tobytes()
     return data.ljust(CHECK_FILE_SIZE, b"\0")
+
+
+def with_whole_log(data: bytes, *, is_log_empty: bool) -> bytes:
+    """Return the bytes of a file with which a broker makes its wheel of all of the timer log.
+
+    The time to which it has delivered stays. It takes the queue offset from the last record of the
+    timer log, and from the file if there is no record.
+
+    Source: RocketMQ ``TimerMessageStore.recover``, which reads the timer log from one file before
+    the flushed position, and takes the master's queue offset as an upper limit.
+    """
+    head = np.zeros(1, CHECK_DTYPE)
+    if len(data) >= CHECK_DTYPE.itemsize:
+        head[:] = np.frombuffer(data, CHECK_DTYPE, 1)
+    head["flushed_position"] = 0
+    head["master_queue_offset"] = _ANY_QUEUE_OFFSET
+    if is_log_empty:
+        head["queue_offset"] = 0
+    return (head.tobytes() + data[CHECK_DTYPE.itemsize :]).ljust(CHECK_FILE_SIZE, b"\0")
 
 
 def is_damaged(data: bytes) -> bool:

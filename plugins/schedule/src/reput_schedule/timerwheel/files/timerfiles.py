@@ -33,6 +33,8 @@ from reput_schedule.timerwheel.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from reput.plugin import StoreContext
@@ -66,10 +68,18 @@ class TimerFiles:
         is_made_again: whether the wheel was rebuilt from the timer log, or will be.
     """
 
-    def __init__(self, context: StoreContext, precision: int, window: int, file_size: int) -> None:
+    def __init__(
+        self,
+        context: StoreContext,
+        precision: int,
+        window: int,
+        file_size: int,
+        distrust_wheel: Callable[[bool], None],
+    ) -> None:
         self._context = context
         self._precision = precision
         self._window = window
+        self._distrust_wheel = distrust_wheel
         self.log = TimerLog(context, file_size)
         self.wheel = Wheel()
         self.wheel_path = context.directory(WHEEL_FILE)
@@ -89,10 +99,13 @@ class TimerFiles:
             if not self._context.writable:
                 raise
             logger.warning("timer log is rebuilt from the commit log: %s", error)
+            self._forget_wheel(is_log_empty=True)
             self.log.remove_all()
 
     def start_anew(self) -> None:
         """Remove both, and start with an empty log and wheel."""
+        if not self.log.is_empty or self._snapshots:
+            self._forget_wheel(is_log_empty=True)
         self.log.remove_all()
         self.wheel.clear()
         self.covered_to, self.is_made_again = 0, True
@@ -118,6 +131,8 @@ class TimerFiles:
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         end, is_limit = self._scan(limit)
         position = self.log.position_of(end)
+        if any(self.log.read(end, end + 1).tobytes()):
+            self._forget_wheel(is_log_empty=end == self.log.first)
         self.log.truncate(end)
         logger.info("timer wheel made from its log record_count=%d", end - self.log.first)
         return is_limit or position >= check.log_end
@@ -217,15 +232,16 @@ class TimerFiles:
             Whether there is a wheel that agrees with the timer log.
         """
         self.log.load()
-        if self._find_snapshots():
+        disk = self._context.disk
+        is_there = disk.exists(self.wheel_path)
+        if not is_there or self._find_snapshots():
             return self._look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
         )
         self.wheel.clear()
-        disk = self._context.disk
-        is_there = disk.exists(self.wheel_path) and self.wheel.load(disk, self.wheel_path)
+        is_there = self.wheel.load(disk, self.wheel_path)
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         return is_there and self.wheel.is_sound(check.log_end)
 
@@ -257,6 +273,18 @@ class TimerFiles:
         disk.flush_directory(directory)
         logger.info("snapshots of the timer wheel removed count=%d", len(self._snapshots))
         self._snapshots = []
+
+    def _forget_wheel(self, *, is_log_empty: bool) -> None:
+        """Have a broker make its wheel of the timer log, before records are cut.
+
+        The checkpoint first: without the wheel a broker would read only the last files of the log.
+        """
+        self._distrust_wheel(is_log_empty)
+        disk = self._context.disk
+        if disk.exists(self.wheel_path):
+            disk.remove(self.wheel_path)
+            disk.flush_directory(os.path.dirname(self.wheel_path))
+        self.remove_snapshots()
 
     def _look_at_log(self, check: CheckpointRecord) -> bool:
         """Make a wheel in memory from all records of the timer log; likewise."""
