@@ -104,7 +104,7 @@ class TimerFiles:
 
     def start_anew(self) -> None:
         """Remove both, and start with an empty log and wheel."""
-        if not self.log.is_empty or self._snapshots:
+        if not self.log.is_empty:
             self._forget_wheel(is_log_empty=True)
         self.log.remove_all()
         self.wheel.clear()
@@ -255,9 +255,10 @@ class TimerFiles:
         directory, name = os.path.split(self.wheel_path)
         beginning = f"{name}."
         return [
-            each
-            for each in self._context.disk.list_names(directory)
-            if each.startswith(beginning) and each.removeprefix(beginning).isdigit()
+            each.name
+            for each in self._context.disk.list(directory)
+            if each.name.startswith(beginning) and each.name.removeprefix(beginning).isdigit()
+            if each.is_file(follow_symlinks=False)
         ]
 
     def remove_snapshots(self) -> None:
