@@ -259,6 +259,10 @@ def test_of_many_messages_none_is_stored_where_a_later_one_is_refused(tmp_path, 
 
         assert store.log.max_physical_offset == 0
         assert store.log.queue_offsets == {}
+        # What was refused does not count.
+        store.put(reput.Message("T", b"1", properties={"INNER_MULTI_DISPATCH": "%LMQ%c"}))
+        with pytest.raises(reput.ReputError, match="LMQ_CONSUME_QUEUE_NUM_EXCEEDED"):
+            store.put(reput.Message("T", b"2", properties={"INNER_MULTI_DISPATCH": "%LMQ%d"}))
 
 
 def test_light_queues_of_one_put_many_go_on_from_each_other(tmp_path):

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import tempfile
+from collections import defaultdict
 
 import numpy as np
 import plaindecoder
@@ -34,7 +35,7 @@ from reput.record import (
     parse_properties,
 )
 from reput.record import decode as decoding
-from reput.record.encoding.lightqueues import with_light_queue_offsets
+from reput.record.encoding.lightqueues import LightQueueLimit, with_light_queue_offsets
 from reput.record.layout import (
     BLANK_MAGIC,
     FILLER_TOPIC,
@@ -241,8 +242,8 @@ def multi_dispatch(data):
             depth += count > 1
     names = light_queue_names("T", parse_properties(data))
     with contextlib.suppress(ReputError):
-        known = {("%LMQ%known", 0): 5}
-        _, offsets = with_light_queue_offsets(Message("T"), data, known, 100, is_listed=True)
+        known, limit = defaultdict(int, {("%LMQ%known", 0): 5}), LightQueueLimit(100)
+        _, offsets = with_light_queue_offsets(Message("T"), data, known, limit, is_listed=True)
         assert {name for name, _ in offsets} <= set(names)
         depth += len(offsets)
     return depth

@@ -8,7 +8,7 @@ Source: RocketMQ ``CommitLog``.
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,18 @@ from reput.log.writer.appender import append_rows, queue_offsets_of_rows
 from reput.log.writer.receipts import BatchReceipt, Receipt
 from reput.log.writer.writablelog import WritableLog, inside_of_put
 from reput.record.encoding.encoder import Prepared
-from reput.record.encoding.lightqueues import InQueues, in_queues
-from reput.record.layout import BLANK_MIN_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput.record.encoding.lightqueues import (
+    InQueues,
+    LightQueueLimit,
+    OffsetsAhead,
+    in_queues,
+)
+from reput.record.layout import (
+    BLANK_MIN_SIZE,
+    LIGHT_QUEUE_PREFIX,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +51,8 @@ class CommitLog(WritableLog):
 
     feeding: ReplicaAppender | None = None
     """Takes a master's bytes, in a replica that is open for writing."""
+    _light_queues: LightQueueLimit | None = None
+    """Counts the light queues; None before the first message of one, and after a failed append."""
 
     def start_feeding(self, feeding: ReplicaAppender) -> None:
         """Accept a master's bytes, which ``feeding`` appends, and no puts."""
@@ -54,6 +66,7 @@ class CommitLog(WritableLog):
             if self.feeding is not None:
                 self.feeding.drop_rest()
             self._appender.start_queues(queue_offsets)
+            self._light_queues = None
             self.master = self.feeding = None
 
     @property
@@ -110,8 +123,9 @@ class CommitLog(WritableLog):
 
     def check(self, prepared: Prepared) -> None:
         """Refuse what an append refuses because of its content, and append nothing."""
-        light_max = self.config.max_light_queues or None
-        placed = in_queues(prepared, {}, self.encoder, light_max)
+        max_count = self.config.max_light_queues
+        limit = LightQueueLimit(max_count) if max_count else None
+        placed = in_queues(prepared, defaultdict(int), self.encoder, limit)
         self.encoder.finish(placed.prepared, 0, 0, 0)
         self._require_fits(placed.prepared[0] + self.gap)
 
@@ -129,9 +143,9 @@ class CommitLog(WritableLog):
         receipts: list[Receipt] = []
         try:
             with self.appending():
-                ahead = ChainMap({}, self._appender.queue_offsets())
-                light_max = self.config.max_light_queues or None
-                placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
+                ahead, limit = OffsetsAhead(self._appender.next_queue_offset), self._light_limit()
+                self._light_queues = None  # counted again, should a message not be appended
+                placed = [in_queues(each, ahead, self.encoder, limit) for each in prepared]
                 if len(placed) > 1:
                     for each in placed:
                         self.encoder.finish(each.prepared, 0, 0, 0)  # refuses what does not fit
@@ -141,10 +155,21 @@ class CommitLog(WritableLog):
                 for each in placed:
                     # One by one, so that after an error the list has those before it.
                     receipts.append(self._append_placed(each, has_room=has_room))  # noqa: PERF401
+                self._light_queues = limit
         except PutError as error:
             BatchReceipt.of(self, receipts).note_in(error)
             raise
         return receipts
+
+    def _light_limit(self) -> LightQueueLimit | None:
+        """Return the count of the light queues; None if the store has none."""
+        if not self.config.max_light_queues:
+            return None
+        if self._light_queues is not None:
+            return self._light_queues
+        stored = self._appender.queue_offsets().items()
+        count = sum(offset > 0 and key[0].startswith(LIGHT_QUEUE_PREFIX) for key, offset in stored)
+        return LightQueueLimit(self.config.max_light_queues, count)
 
     def _append_placed(self, placed: InQueues, *, has_room: bool) -> Receipt:
         """Append a message of any kind, light-queue messages and inner batches included."""

@@ -11,7 +11,7 @@ messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InQueues",
+    "LightQueueLimit",
+    "OffsetsAhead",
     "check_light_queue",
     "in_queues",
     "inner_message_count",
@@ -50,6 +52,37 @@ _HIDDEN_TOPICS = ("SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC")
 _NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path
 _NUMBER = re.compile(r"[0-9]{1,19}")  # `str.isdigit` is true of digits that `int` does not take
 _COUNT_MAX = (1 << 31) - 1
+
+
+class OffsetsAhead(dict[tuple[str, int], int]):
+    """Next queue offsets of messages that are about to be appended; of other queues the stored."""
+
+    def __init__(self, stored: Callable[[tuple[str, int]], int]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    def __missing__(self, key: tuple[str, int]) -> int:
+        return self._stored(key)
+
+
+@attrs.define(eq=False)
+class LightQueueLimit:
+    """How many light queues exist, and may exist."""
+
+    max_count: int
+    count: int = 0
+
+    def add(self, count: int) -> None:
+        """Count further light queues.
+
+        Raises:
+            LightQueueCountError: these would be more than allowed; nothing has changed.
+        """
+        if count and self.count + count > self.max_count:
+            raise LightQueueCountError(
+                PROPERTY_LIGHT_QUEUES, self.count + count, self.max_count, "light queues"
+            )
+        self.count += count
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
@@ -81,7 +114,7 @@ def with_light_queue_offsets(
     message: Message,
     properties_text: bytes,
     next_offsets: Mapping[tuple[str, int], int],
-    max_count: int,
+    limit: LightQueueLimit,
     *,
     is_listed: bool,
 ) -> tuple[Message, dict[tuple[str, int], int]]:
@@ -107,15 +140,9 @@ def with_light_queue_offsets(
             continue
         check_light_queue(PROPERTY_LIGHT_QUEUES, name)
         key = name, 0
-        offsets[key] = next_offsets.get(key, 0)
+        offsets[key] = next_offsets[key]
         texts.append(str(offsets[key]))
-    fresh = sum(key not in next_offsets for key in offsets)
-    if fresh:
-        known = sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in next_offsets)
-        if known + fresh > max_count:
-            raise LightQueueCountError(
-                PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues"
-            )
+    limit.add(sum(not offset for offset in offsets.values()))
     properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
     return _with_properties(message, properties), offsets
 
@@ -166,15 +193,15 @@ def in_queues(
     prepared: Prepared,
     next_offsets: MutableMapping[tuple[str, int], int],
     encoder: Encoder,
-    light_max: int | None,
+    limit: LightQueueLimit | None,
 ) -> InQueues:
     """Give a message its offset in each queue that lists it.
 
     Args:
         prepared: the message.
-        next_offsets: next offset of each queue; advanced past the message.
+        next_offsets: next offset of each queue, 0 of unknown ones; advanced past the message.
         encoder: encodes the message once more if offsets become properties.
-        light_max: how many light queues may exist; None if the store has no light queues.
+        limit: counts new light queues; None if the store has no light queues.
 
     Raises:
         MessageIllegalError: ``INNER_NUM`` and the flag of an inner batch disagree, or a light queue
@@ -185,13 +212,13 @@ def in_queues(
     count = inner_message_count(prepared) if special else 1
     light: dict[tuple[str, int], int] = {}
     counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
-    if light_max is not None and special:
+    if limit is not None and special:
         message, light = with_light_queue_offsets(
-            message, prepared[7], next_offsets, light_max, is_listed=counts
+            message, prepared[7], next_offsets, limit, is_listed=counts
         )
         prepared = encoder.prepare(attrs.evolve(message, queue_id=queue_id))
     key = message.topic, queue_id
-    queue_offset = next_offsets.get(key, 0) if counts else 0
+    queue_offset = next_offsets[key] if counts else 0
     if prepared[9] & INNER_BATCH:
         properties = {**parse_properties(prepared[7]), PROPERTY_INNER_BASE: str(queue_offset)}
         prepared = encoder.prepare(_with_properties(prepared[4], properties))
