@@ -28,6 +28,7 @@ from reput_consumer import (
     SubscriptionMismatchError,
 )
 from reput_consumer.allocation import share
+from reput_consumer.backend import topicqueues
 from reput_consumer.backend.queuelocks import QueueLocks
 from reput_testing import ManualClock
 
@@ -61,6 +62,31 @@ def test_who_takes_a_queue_over_knows_what_was_finished_whoever_is_told_first_se
     at.store.work()
     assert [owned(each) for each in members] == [[0, 1], [3], [4], [5]]
     assert [message.queue.queue_id for message in members[1]] == []
+
+
+def test_members_that_join_and_leave_list_the_queues_once(at, monkeypatch):
+    listed = []
+
+    def queues_of(topic, *rest):
+        listed.append(topic)
+        return real(topic, *rest)
+
+    real = topicqueues._queues_of
+    monkeypatch.setattr(topicqueues, "_queues_of", queues_of)
+    for queue in range(8):
+        at.put("1", queue=queue)
+
+    members = [at.consumer(name=f"m{number}") for number in range(8)]
+    shares = [owned(each) for each in members]
+    asked = listed.count("orders")
+    at.put("2", queue=8)
+    at.store.work()
+    members.pop(3).close()
+
+    assert shares == [[number] for number in range(8)]
+    assert asked < 4  # of 36 times that a member looked at the queues
+    assert listed.count("orders") == asked + 1
+    assert sorted(number for each in members for number in owned(each)) == [*range(9)]
 
 
 class Members(RuleBasedStateMachine):

@@ -114,7 +114,7 @@ class RemoteBackend:
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """See `ConsumerBackend.queues`."""
-        return self._runtime.call(self._runtime.routes.queues(topic))
+        return sorted(set(self._runtime.call(self._runtime.routes.queues(topic))))
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
         """See `ConsumerBackend.fetch`; a fetch that fails is tried again every second."""

@@ -5,6 +5,7 @@ Source: RocketMQ ``AllocateMessageQueueAveragely``, ``…AveragelyByCircle``, ``
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import attrs
@@ -24,9 +25,9 @@ class Average:
         self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
         """See `Strategy.allocate`."""
-        if member not in members:
+        place = _place(member, members)
+        if place is None:
             return []
-        place = members.index(member)
         size, more = divmod(len(queues), len(members))
         start = place * size + min(place, more)
         return list(queues[start : start + size + (place < more)])
@@ -42,9 +43,8 @@ class Circle:
         self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
         """See `Strategy.allocate`."""
-        if member not in members:
-            return []
-        return list(queues[members.index(member) :: len(members)])
+        place = _place(member, members)
+        return [] if place is None else list(queues[place :: len(members)])
 
 
 @attrs.frozen
@@ -59,3 +59,9 @@ class Configured:
     ) -> list[MessageQueue]:
         """See `Strategy.allocate`."""
         return list(self.queues)
+
+
+def _place(member: str, members: Sequence[str]) -> int | None:
+    """Return which of the sorted ``members`` a member is; None if it is not one of them."""
+    place = bisect_left(members, member)
+    return place if place < len(members) and members[place] == member else None

@@ -93,7 +93,7 @@ class ConsumerBackend(Protocol):
     # ------------------------------------------------------------------ messages
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic that may be read; none if there is no such topic.
+        """Return the queues of a topic that may be read, sorted, each once; none without a topic.
 
         Members of a group share the queues out by the answer that each of them gets, so all of them
         must get the same answer, at the latest after ``changed`` was called.
@@ -218,7 +218,7 @@ class ConsumerBackend(Protocol):
         ...
 
     def members(self, group: str) -> list[str]:
-        """Return the client ids of a group's members, in any order.
+        """Return the client ids of a group's members, sorted, each once.
 
         Raises:
             ReputError: it is not known now; the member keeps the queues it has.

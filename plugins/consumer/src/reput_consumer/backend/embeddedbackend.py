@@ -119,10 +119,9 @@ class EmbeddedBackend:
             return [queue] if self.bounds(queue)[1] else []
         if self.permissions.is_closed(topic):
             return []
-        settings, ids = self.topics.get(topic), self.known.of_topic(topic)
-        if settings is not None:
-            ids |= set(range(settings.read_queue_nums))
-        return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
+        settings = self.topics.get(topic)
+        count = 0 if settings is None else settings.read_queue_nums
+        return self.known.of_broker(topic, self.broker, count)
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
         """See `ConsumerBackend.fetch`."""
@@ -423,7 +422,7 @@ class EmbeddedBackend:
 
     def members(self, group: str) -> list[str]:
         """See `ConsumerBackend.members`."""
-        return [each.member for each in self.registry.members(group)]
+        return self.registry.names(group)
 
     def is_mixed(self, group: str) -> bool:
         """Whether members of a group select different messages; see `are_mixed`."""

@@ -48,6 +48,8 @@ class MemberRegistry:
     """Called with a group whose queues change hands now, before its members are notified one after
     the other: one that takes a queue over must see what the last owner has finished."""
     _groups: dict[str, dict[str, Membership]] = attrs.field(init=False, factory=dict)
+    _names: dict[str, list[str]] = attrs.field(init=False, factory=dict)
+    """Sorted names of the members of groups, made when first asked for after a change."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def add(self, membership: Membership) -> None:
@@ -74,6 +76,7 @@ class MemberRegistry:
             members = self._groups.setdefault(membership.group, {})
             others = list(members.values())
             members[membership.member] = membership
+            self._names.pop(membership.group, None)
         if unlike:
             logger.warning(
                 "members of a group subscribe differently, messages are left out group=%s "
@@ -93,6 +96,7 @@ class MemberRegistry:
             members = self._groups.get(group, {})
             if members.pop(member, None) is None:
                 return
+            self._names.pop(group, None)
             others = list(members.values())
             if not members:
                 del self._groups[group]
@@ -104,6 +108,14 @@ class MemberRegistry:
         with self._lock:
             found = list(self._groups.get(group, {}).values())
         return sorted(found, key=lambda each: each.member)
+
+    def names(self, group: str) -> list[str]:
+        """Return the names of a group's members, sorted."""
+        with self._lock:
+            found = self._names.get(group)
+            if found is None and group in self._groups:
+                found = self._names[group] = sorted(self._groups[group])
+            return [] if found is None else found.copy()
 
     def pops(self, group: str) -> bool | None:
         """Return whether the members of a group pop; None if it has no member."""

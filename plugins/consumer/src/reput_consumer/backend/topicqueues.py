@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput_consumer.backend.pendingfetches import QueueKey
+from reput_consumer.messagequeue import MessageQueue
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
@@ -40,7 +41,33 @@ class TopicQueues:
     """How often messages have arrived, or a topic was deleted."""
     _listing: tuple[int, Mapping[str, set[int]]] = attrs.field(init=False, default=(-1, {}))
     """All queues of the store, by topic, and `_arrived_count` before they were listed."""
+    _sorted: dict[str, tuple[tuple[int, int], list[MessageQueue]]] = attrs.field(
+        init=False, factory=dict
+    )
+    """Queues of topics of `_listed`, and what they depend on: each member of a group asks for them
+    at every change of its members."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def of_broker(self, topic: str, broker: str, least_count: int) -> list[MessageQueue]:
+        """Return the queues that a topic has, sorted.
+
+        Args:
+            topic: the topic's name.
+            broker: name of this broker.
+            least_count: queues from 0 on that exist although they may be empty.
+
+        Raises:
+            NoReaderError: the store has no plugin that reads queues.
+        """
+        with self._lock:
+            if topic in self._listed:  # until it is forgotten, ids only join those of `_known`
+                ids = self._known[topic]
+                found = self._sorted.get(topic)
+                if found is None or found[0] != (len(ids), least_count):
+                    made = _queues_of(topic, broker, ids, least_count)
+                    found = self._sorted[topic] = (len(ids), least_count), made
+                return found[1].copy()
+        return _queues_of(topic, broker, self.of_topic(topic), least_count)
 
     def of_topic(self, topic: str) -> set[int]:
         """Return the ids of the queues that a topic has.
@@ -86,6 +113,7 @@ class TopicQueues:
         with self._lock:
             self._listed.discard(topic)
             self._known.pop(topic, None)
+            self._sorted.pop(topic, None)
             self._arrived_count += 1  # no listing of before is taken over
 
     def check_reader(self) -> None:
@@ -132,3 +160,9 @@ class TopicQueues:
         topics = self.registry.topics()
         with self._lock:
             self._listed &= topics
+            for topic in self._sorted.keys() - topics:
+                del self._sorted[topic]
+
+
+def _queues_of(topic: str, broker: str, ids: set[int], least_count: int) -> list[MessageQueue]:
+    return [MessageQueue(topic, broker, each) for each in sorted(ids | {*range(least_count)})]

@@ -6,10 +6,11 @@ Source: RocketMQ ``RebalanceImpl#rebalanceByTopic``.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from reput.errors import ReputError
-from reput_consumer.allocation.strategy import AllocationError, share
+from reput_consumer.allocation.strategy import AllocationError
 from reput_consumer.names import retry_topic
 from reput_consumer.selectors import Selector
 
@@ -67,6 +68,7 @@ def _of_topic(
     if settings.broadcast:
         return queues
     members = port.members(settings.group)
-    if settings.member not in members:
+    place = bisect_left(members, settings.member)
+    if members[place : place + 1] != [settings.member]:
         return None  # not known yet, or left: keep the queues
-    return share(settings.strategy, settings.member, queues, members)
+    return settings.strategy.allocate(settings.member, queues, members)
