@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -37,6 +37,9 @@ DEFAULTS_GROUP = "reput.defaults"
 """Entry points with the names of a distribution's plugins that new stores use by default."""
 
 
+_VERSION: Final = re.compile(r"^Version: *(\S+) *$", re.MULTILINE)
+
+
 @attrs.frozen
 class InstalledPlugin:
     """A plugin that an installed distribution offers; not imported."""
@@ -58,7 +61,11 @@ class InstalledPlugin:
     def version(self) -> str:
         """Version of the distribution; "?" if it has no description."""
         found = self.entry_point.dist
-        return found.version if found is not None else "?"
+        if found is None:
+            return "?"
+        # `found.version` parses the whole description as a mail, with each use.
+        line = _VERSION.search(found.read_text("METADATA") or "")
+        return line[1] if line is not None else found.version
 
     def load(self) -> type[Plugin]:
         """Import the plugin's class.

@@ -30,6 +30,8 @@ __all__ = ["OwnedQueues"]
 
 _LOCK_AGAIN_MS: Final = 500
 _START_AGAIN_MS: Final = 3_000
+_EVERYTHING: Final = Selector()
+"""Of queues that are assigned and not subscribed to."""
 
 
 class OwnedQueues(ConsumeResults):
@@ -186,7 +188,7 @@ class OwnedQueues(ConsumeResults):
             except (ReputError, OSError) as error:
                 self._try_again(error)
                 continue
-            selector = self._selectors.get(queue.topic, Selector())
+            selector = self._selectors.get(queue.topic, _EVERYTHING)
             is_new = stored is None or queue in self._starts_unsaved
             taken[queue] = Assignment(
                 queue, selector, offset, offset, is_changed=is_new, locked_at=now

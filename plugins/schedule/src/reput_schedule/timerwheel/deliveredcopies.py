@@ -8,7 +8,6 @@ was delivered.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +49,8 @@ def fingerprint(message: Message) -> bytes:
         message.reconsume_times,
         properties,
     )
+    import hashlib  # loads OpenSSL, and few openings look for copies
+
     hashed = hashlib.blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=_SIZE)
     hashed.update(message.body)
     return hashed.digest()
