@@ -11,7 +11,7 @@ import attrs
 if TYPE_CHECKING:
     from benchmarks.trial import Trial
 
-__all__ = ["BODIES", "Case", "Table", "body_name", "select"]
+__all__ = ["BODIES", "Case", "Table", "body_name", "select", "without_unasked"]
 
 BODIES = (100, 1024)
 """Sizes of bodies, bytes; every comparison is made for each."""
@@ -51,6 +51,8 @@ class Case:
     """By what the size of that store is divided."""
     repeats: bool = True
     """If false, one round is enough, whatever the number of rounds."""
+    on_request: bool = False
+    """Whether the case runs only if its whole name is given, as it takes long."""
 
 
 class _Named(Protocol):
@@ -66,6 +68,11 @@ def select(cases: Sequence[_T], patterns: Sequence[str]) -> list[_T]:
     if not patterns:
         return list(cases)
     return [case for case in cases if any(_matches(case.name, pattern) for pattern in patterns)]
+
+
+def without_unasked(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Return ``cases``, without those `Case.on_request` whose names are not in ``patterns``."""
+    return [case for case in cases if not case.on_request or case.name in patterns]
 
 
 def _matches(name: str, pattern: str) -> bool:

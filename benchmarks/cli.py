@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from benchmarks.case import select
+from benchmarks.case import select, without_unasked
 
 if TYPE_CHECKING:
     from benchmarks.runner import Options
@@ -53,6 +53,7 @@ def _measure(asked: argparse.Namespace) -> int:
         for case in cases:
             print(f"{case.name:34} {case.table.title}")
         return 0
+    cases = without_unasked(cases, asked.only)
     if not cases:
         print("no such case; --list shows them", file=sys.stderr)
         return 2

@@ -131,6 +131,8 @@ def _highest(sizes: Iterable[int | None]) -> int | None:
 
 # --------------------------------------------------------------------------- text
 
+_COUNTED = ("messages", "items", "calls")
+"""Units of which a row shows the processor time."""
 _HEADINGS = (
     "store",
     "count",
@@ -213,7 +215,7 @@ def _cells(row: Line) -> tuple[str, ...]:
         quantity(row.rate) if row.rate else "",
         _range(row),
         f"{row.bytes_per_second / 1e6:,.0f}" if row.bytes_per_second >= 5e5 else "",
-        f"{row.cpu_per_item * 1e6:,.2f}" if row.unit == "messages" and row.cpu_per_item else "",
+        f"{row.cpu_per_item * 1e6:,.2f}" if row.unit in _COUNTED and row.cpu_per_item else "",
         time_text(latencies["p50"]) if latencies else "",
         time_text(latencies["p99"]) if latencies else "",
         time_text(latencies["max"]) if latencies else "",

@@ -26,6 +26,7 @@ __all__ = [
     "FOLLOW_WORDS",
     "FRAMES",
     "GROUPS",
+    "GROWTH",
     "GRPC_BESIDE",
     "IDLE",
     "IMPORT",
@@ -229,6 +230,11 @@ FOLLOW_WORDS = Table(
     "in turns without and with the follower",
     compares=False,
 )
+GROWTH = Table(
+    "What grows with a store",
+    note="size: of what grows; private: bytes of anonymous memory that the work left behind",
+    compares=False,
+)
 BESIDE_JAVA = Table("Beside RocketMQ's own store", compares=False)
 
 TABLES = (
@@ -278,5 +284,6 @@ TABLES = (
     FOLLOW,
     FOLLOW_LAG,
     FOLLOW_WORDS,
+    GROWTH,
     BESIDE_JAVA,
 )

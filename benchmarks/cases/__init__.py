@@ -15,6 +15,7 @@ from benchmarks.cases import (
     follow,
     frames,
     groups,
+    growth,
     grpc,
     index,
     isolation,
@@ -84,6 +85,7 @@ ALL: tuple[Case, ...] = tuple(
             serve,
             grpc,
             follow,
+            growth,
             peers,
         )
     )

@@ -66,6 +66,38 @@ def test_two_engines_in_one_run_are_compared_with_the_first(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "sizes"),
+    [("growth.timers*", [10**3, 10**4, 10**5, 10**6]), ("growth.timers.10000000", [10**7])],
+)
+def test_cases_that_take_long_run_only_by_their_whole_names(monkeypatch, pattern, sizes):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.case import select, without_unasked
+    from benchmarks.cases import ALL
+
+    found = without_unasked(select(ALL, [pattern]), [pattern])
+
+    assert [case.name for case in found] == [f"growth.timers.{size}" for size in sizes]
+
+
+def test_curves_have_the_time_of_each_size_and_the_memory_of_the_largest(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "site" / "figures"))
+    import growth
+
+    rows = [
+        {
+            "label": f"keys: find, {size:,}",
+            "cpu_per_item": time,
+            "facts": {"size": size, "private": 8},
+        }
+        for size, time in [(1_000, 2e-6), (10, 1e-6), (4, 0.0)]
+    ]
+
+    (curve,) = growth.curves(sorted(rows, key=lambda row: row["facts"]["size"]))["keys"]
+
+    assert curve == ("keys", "find", [(10, 1e-6), (1_000, 2e-6)], 0.008)
+
+
 # --------------------------------------------------------------------------- kept results
 
 KEYS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import growth
 import indexfile
 import loop
 import record
@@ -20,6 +21,7 @@ def drawings() -> dict[str, str]:
         "reput.svg": loop.draw(loop.ENGLISH).svg(),
         "reput.zh.svg": loop.draw(loop.CHINESE).svg(),
         "record.svg": record.draw().svg(),
+        "growth.svg": growth.draw().svg(),
         "index-file.svg": indexfile.draw().svg(),
         "retries.svg": retries.draw(retries.ENGLISH).svg(),
         "retries.zh.svg": retries.draw(retries.CHINESE).svg(),
