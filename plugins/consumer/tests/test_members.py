@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 from groupstores import Steps, bodies
@@ -87,6 +89,22 @@ def test_members_that_join_and_leave_list_the_queues_once(at, monkeypatch):
     assert asked < 4  # of 36 times that a member looked at the queues
     assert listed.count("orders") == asked + 1
     assert sorted(number for each in members for number in owned(each)) == [*range(9)]
+
+
+def test_a_member_that_fetches_nothing_forgets_queues_that_it_gave_up(at):
+    for queue in range(4):
+        at.put("1", queue=queue)
+    first = at.consumer(name="a")
+    known = WeakSet(first._engine.assignments.values())
+
+    for _ in range(5):
+        at.consumer(name="b").close()
+        known.update(first._engine.assignments.values())
+    gc.collect()
+
+    assert len(owned(first)) == 4
+    assert len(known) == len(first._engine.assignments)
+    assert [message.body for message in first] == [b"1"] * 4
 
 
 class Members(RuleBasedStateMachine):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -145,6 +146,9 @@ class OwnedQueues(ConsumeResults):
             }
             for each in found:
                 each.is_leaving = each.queue not in lost  # settled, it is given up
+            if any(each.is_ready for each in lost.values()):
+                # A member that fetches nothing would keep them, and more with each that joins.
+                self._ready = deque(each for each in self._ready if not each.is_lost)
             self.forget_stale()
             self.wake_all()
         if not lost:
