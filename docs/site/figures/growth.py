@@ -1,4 +1,4 @@
-"""What grows with a store: the kept result of ``python -m benchmarks --only 'growth.*'``."""
+"""What grows with a store: the kept results of ``python -m benchmarks --only 'growth.*'``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from paper import Drawing
 
-__all__ = ["RESULT", "Curve", "curves", "draw"]
+__all__ = ["Curve", "curves", "draw"]
 
-RESULT: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "growth.json"
+_RESULTS: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
+_NAMES: Final = ("growth", "growth-members")
+"""Kept results; rows of a later one replace those of the same label."""
 _COLUMNS: Final = 3
 _WIDTH, _HEIGHT = 268, 214
 _LEFT, _TOP, _MARGIN = 44, 62, 12
@@ -56,7 +58,8 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Curve]]:
 def draw(rows: Sequence[Mapping[str, Any]] | None = None) -> Drawing:
     """Draw a panel for each subject; a factor of ten is as high, and as wide, in all of them."""
     if rows is None:
-        rows = json.loads(RESULT.read_text(encoding="utf-8"))["rows"]
+        texts = [(_RESULTS / f"{name}.json").read_text(encoding="utf-8") for name in _NAMES]
+        rows = [*{row["label"]: row for text in texts for row in json.loads(text)["rows"]}.values()]
     found = curves(rows)
     height = -(-len(found) // _COLUMNS) * _HEIGHT + 2 * _MARGIN
     page = Drawing(
