@@ -12,9 +12,11 @@ import pytest
 
 pytest.importorskip("reput_compaction")
 pytest.importorskip("reput_consumequeue")
+pytest.importorskip("reput_consumer")
 pytest.importorskip("reput_filter")
 pytest.importorskip("reput_index")
 pytest.importorskip("reput_schedule")
+pytest.importorskip("reput_server")
 pytest.importorskip("reput_transaction")
 
 import mixedplan as plan

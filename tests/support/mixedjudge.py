@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import mixedplan as plan
+from mixedgroups import Progress
 
 from reput.record import MessageView
 from reput.status import ReadStatus
@@ -89,8 +90,12 @@ class Judge:
     """Queue offset of the latest message of a key."""
     cut: set[tuple[int, int]] = attrs.field(factory=set)
     """What was cut off as an interrupted put; other records may stand there since."""
+    progress: Progress = attrs.field(factory=Progress)
+    """How far groups have consumed."""
     low: int = 0
     end: int = 0
+    stored_ms: int = 0
+    """The latest store time of a message."""
     ahead_ms: int = 0
     is_blind: bool = False
     """Whether more was removed than was ever looked at, so that nothing can be said any more."""
@@ -108,6 +113,7 @@ class Judge:
             queues={key: list(places) for key, places in self.queues.items()},
             latest=dict(self.latest),
             cut=set(self.cut),
+            progress=self.progress.copy(),
         )
 
     # ------------------------------------------------------------------ what writers say
@@ -146,6 +152,10 @@ class Judge:
                     end["floor"] = max(end["floor"], line["min"])
                 case "closed" | "rebuilt":
                     end["closed"] = True
+                case "got" | "ending" | "saved":
+                    wrong = self.progress.hear(line)
+                    if wrong:
+                        raise Violation(wrong)
                 case "error":
                     raise Violation(f"the process failed:\n{line['text']}")
         return end
@@ -193,6 +203,7 @@ class Judge:
         offset = view.physical_offset
         self.records[offset] = zlib.crc32(view.record)
         self.bodies[offset] = zlib.crc32(view.body)
+        self.stored_ms = max(self.stored_ms, view.store_timestamp)
         if is_filler(view):
             return
         queue = self.queues.setdefault((view.topic, view.queue_id), [])
@@ -297,9 +308,14 @@ class Judge:
     def check_anything_scheduled(self, store: Any) -> None:
         """Fail where nothing is said to wait, and timed messages do.
 
-        For readers: what waits at a level they know from its queue, which may end early.
+        For readers: what waits at a level they know from its queue, which may end early. What was
+        due when the last message was stored may be on its way, as in `check_scheduled`.
         """
-        waiting = [name for name in self.waiting() if self.told[name].kind == plan.TIMED]
+        waiting = [
+            name
+            for name in self.waiting()
+            if self.told[name].kind == plan.TIMED and self.told[name].due > self.stored_ms
+        ]
         if waiting and not store.plugin("schedule").scheduled().message_count:
             raise Violation(f"a reader says that nothing is scheduled; {waiting} wait")
 
@@ -387,6 +403,16 @@ class Judge:
         dangling = store.plugin("transaction").dangling()
         if dangling:
             raise Violation(f"{len(dangling)} transactions dangle, the first is {dangling[0]}")
+
+    def check_groups(self, store: Any) -> None:
+        """Let each group consume what is left."""
+        wanted = {
+            name
+            for name, offset in self.where.items()
+            if offset >= self.low and self.told[name].kind == plan.PLAIN
+        }
+        for wrong in self.progress.drain(store, wanted):
+            raise Violation(wrong)
 
     # ------------------------------------------------------------------ what readers say
 

@@ -23,6 +23,7 @@ from typing import Any
 import mixedplan as plan
 import mixedwriter
 from mixedjudge import Judge, Tail, Violation
+from mixedreplica import catch_up, replica_of, wrong_in_replica
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
 
 from reput_testing import copy_store
@@ -176,7 +177,7 @@ class MixedLives(KillRounds[Processes]):
     def _readers(
         self, processes: Processes, death: plan.Death, root: Path, home: Path
     ) -> Iterator[list[Tail]]:
-        """Processes that read beside."""
+        """Processes that read or follow beside."""
         tails, pids = [], []
         for number in range(max(death.seed % 12 - 9, 0)):
             path = home / f"reader {death.number} {number}"
@@ -189,6 +190,10 @@ class MixedLives(KillRounds[Processes]):
                     seed=death.seed + number,
                 )
             )
+        if death.follows:
+            path = home / f"follower {death.number}"
+            tails.append(Tail(path))
+            pids.append(processes.start("follow", root=os.fspath(root), journal=os.fspath(path)))
         try:
             yield tails
         finally:
@@ -196,6 +201,14 @@ class MixedLives(KillRounds[Processes]):
                 processes.kill(pid)
 
     # ------------------------------------------------------------------ looking
+
+    def _check_replica(self, root: Path, judge: Judge, *, catches_up: bool) -> None:
+        for wrong in wrong_in_replica(root, judge.records, judge.low):
+            raise Violation(wrong)
+        if catches_up:
+            for wrong in catch_up(root, judge.records, judge.low):
+                raise Violation(wrong)
+            shutil.rmtree(replica_of(root))  # of one that fell behind there is no more to learn
 
     def _look(
         self, death: plan.Death, root: Path, judge: Judge, end: dict[str, Any], tails: list[Tail]
@@ -210,6 +223,8 @@ class MixedLives(KillRounds[Processes]):
         look_as_reader(root, judge, end["floor"])
         for tail in tails:
             self.read_count += judge.check_reader(tail.lines())
+        if not judge.is_blind and replica_of(root).exists():
+            self._check_replica(root, judge, catches_up=rests)
         if not rests:
             return root, judge
         after = judge.copy()

@@ -13,6 +13,14 @@ from typing import Any, Final
 import attrs
 
 PLUGINS: Final = ("compaction", "consumequeue", "filter", "index", "schedule", "transaction")
+WITH_GROUPS: Final = (*PLUGINS, "consumer")
+
+PULLS: Final = "pullers"
+POPS: Final = "poppers"
+POPS_IN_ORDER: Final = "orderly"
+GROUPS: Final = (PULLS, POPS, POPS_IN_ORDER)
+GROUPS_BESIDE: Final = ((), (), (PULLS,), (POPS,), (POPS_IN_ORDER,), (PULLS, POPS))
+"""Groups of which members consume beside the producers; one of these is chosen."""
 
 PLAIN: Final = "plain"
 LEVEL: Final = "level"
@@ -83,6 +91,10 @@ class Death:
     goes_on_repaired: bool
     compares: bool
     """Whether the derived files are compared with those of a rebuild."""
+    groups: tuple[str, ...] = ()
+    """Groups that consume meanwhile."""
+    follows: bool = False
+    """Whether a replica follows the directory meanwhile, in a process that is killed, too."""
 
     def __str__(self) -> str:
         when = f"operation {self.operation}" if self.operation else f"{self.seconds:.3f} s"
@@ -126,6 +138,7 @@ class Life:
                 "roll_ms": chance.choice((0, 50)),
                 "offset_map_size": 1 << 16,
             },
+            "consumer": {"save_interval_ms": chance.choice((10, 200, 5_000))},
         }
 
     @property
@@ -169,6 +182,8 @@ class Life:
                 rests=number == count - 1,
                 goes_on_repaired=chance.random() < 0.1,
                 compares=chance.random() < 0.25,
+                groups=chance.choice(GROUPS_BESIDE),
+                follows=chance.random() < 0.1,
             )
 
     def _full(self, chance: random.Random) -> tuple[int, int]:

@@ -36,7 +36,7 @@ def look_as_reader(root: Path, judge: Judge, floor: int = 0) -> None:
         floor: where the log begins at least: what is below was removed.
     """
     try:
-        with reput.open(root, "r", disk=QuickDisk()) as store:
+        with reput.open(root, "r", disk=QuickDisk(), threads=False) as store:
             judge.take(store, floor)
             if "schedule" in store.plugin_objects and not judge.is_blind:
                 judge.check_anything_scheduled(store)
@@ -77,7 +77,7 @@ def bring_to_rest(
     calm["compaction"]["interval_ms"] = 5_000
     clock = ManualClock(now)
     with reput.open(
-        root, plugins=plan.PLUGINS, config=calm, disk=QuickDisk(), clock=clock, threads=False
+        root, plugins=plan.WITH_GROUPS, config=calm, disk=QuickDisk(), clock=clock, threads=False
     ) as store:
         known = len(judge.records)
         judge.take(store)
@@ -95,7 +95,8 @@ def bring_to_rest(
         judge.check_queues(store)
         judge.check_keys(store, chance.sample(sorted(judge.where), min(8, len(judge.where))))
         judge.check_rest(store)
-    with reput.open(root, "r", disk=QuickDisk()) as store:
+        judge.check_groups(store)
+    with reput.open(root, "r", disk=QuickDisk(), threads=False) as store:
         if not store.clean:
             raise Violation("it was closed, and is not clean")
         judge.take(store)

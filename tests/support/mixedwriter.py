@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import gc
 import os
 import pickle
@@ -25,7 +26,9 @@ from typing import Any
 
 import attrs
 import mixedplan as plan
+from mixedgroups import Member
 from mixedreader import Journal, read
+from mixedreplica import follow
 from mixedrest import check_back
 from sizes import resize
 
@@ -109,7 +112,7 @@ class Writer:
     def _open(self) -> Any:
         return reput.open(
             self.root,
-            plugins=plan.PLUGINS,
+            plugins=plan.WITH_GROUPS,
             config=self.death.sections,
             disk=self.disk,
             clock=self.clock,
@@ -130,6 +133,9 @@ class Writer:
             for number in range(self.death.threads)
         ]
         threads.append(threading.Thread(target=self.guarded, args=(self.keep_house, 99)))
+        for number, group in enumerate(self.death.groups):
+            consume = functools.partial(self.consume, group)
+            threads.append(threading.Thread(target=self.guarded, args=(consume, 100 + number)))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -147,7 +153,8 @@ class Writer:
 
     def backfill(self) -> None:
         """As ``reput backfill --from-start`` does it."""
-        with self.full_disk():
+        # FileNotFoundError: no store was made before the kill.
+        with self.full_disk(), contextlib.suppress(FileNotFoundError):
             StateFile.of(self.root, self.disk).entry(self.death.plugin).reset()
         self.store = self.open()
         self.enter(plan.WRITING)
@@ -276,6 +283,9 @@ class Writer:
 
     # ------------------------------------------------------------------ beside the producers
 
+    def consume(self, group: str, chance: random.Random, thread: int) -> None:
+        Member(self.store, self.journal.note, chance, group).run(self.death.calls, self.full_disk)
+
     def keep_house(self, chance: random.Random, thread: int) -> None:
         jobs = (self.jump, self.clean, self.compact, self.renew, self.look, self.flush)
         for _ in range(self.death.calls // 3):
@@ -333,12 +343,18 @@ def warm_up() -> None:
     """Live once, so that processes which are forked have imported all that a life needs."""
     death = next(plan.Life(1, 1).deaths())
     with tempfile.TemporaryDirectory() as directory:
-        write(
-            os.path.join(directory, "store"),
-            os.path.join(directory, "journal"),
-            attrs.evolve(death, phase=plan.FULLY, operation=None, calls=20, seconds=3_600.0),
-            0,
+        root, journal = os.path.join(directory, "store"), os.path.join(directory, "journal")
+        calm = attrs.evolve(
+            death,
+            phase=plan.FULLY,
+            operation=None,
+            calls=20,
+            seconds=3_600.0,
+            groups=plan.GROUPS,
         )
+        write(root, journal, calm, 0)
+        # This starts the process that looks after shared memory, which each fork uses, too.
+        write(root, journal, attrs.evolve(calm, job=plan.REBUILD), 0)
 
 
 def main() -> None:
@@ -353,7 +369,11 @@ def main() -> None:
     resize(plan.SIZES)
     warm_up()
     gc.freeze()
-    functions: dict[str, Callable[..., None]] = {"write": write, "read": read}
+    functions: dict[str, Callable[..., None]] = {
+        "write": write,
+        "read": read,
+        "follow": follow,
+    }
     while True:
         data = connection.recv(START_SIZE)
         if not data:
