@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -45,6 +45,7 @@ from reput_compaction.run.recovery import QueueRecovery, finish_replacement
 from reput_compaction.run.tombstones import Tombstones
 
 if TYPE_CHECKING:
+    from reput.errors import CorruptFileError
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
@@ -421,6 +422,20 @@ class CompactionPlugin(reput.Plugin):
         """See `reput_tools.offline.hookspecs.reput_tools_sizes`."""
         asked = file_sizes(self.log_file_size, self.queue_file_size)
         return whole_sizes(InStore(root, disk), asked)
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_tools_wrong_entries(self) -> Iterator[CorruptFileError]:
+        """See `reput_tools.offline.hookspecs.reput_tools_wrong_entries`."""
+        from reput_compaction.queue.wrongentries import wrong_entries
+
+        for topic, queue_id in find_queues(self.context):
+            if topic in self.topics:
+                yield from self.follower.ask(
+                    topic,
+                    queue_id,
+                    lambda queue: list(wrong_entries(self.context, queue)),
+                    lambda found: not found,
+                )
 
     @reput.hookimpl
     def reput_close(self) -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from reput.errors import CorruptFileError
     from reput.files import Disk
     from reput.log import Receipt
     from reput.plugin import StoreContext
@@ -354,6 +355,15 @@ class SchedulePlugin(reput.Plugin):
             os.path.join(CONFIG_DIRECTORY, METRICS_FILE): None,
         }
         return {path: each for path, each in sizes.items() if disk.exists(os.path.join(root, path))}
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_tools_wrong_entries(self) -> list[CorruptFileError]:
+        """See `reput_tools.offline.hookspecs.reput_tools_wrong_entries`."""
+        assert self._context is not None
+        # A writer that was killed leaves slots ahead of the timer log, or behind it.
+        if self.timer is None or not self._context.clean:
+            return []
+        return self.timer.wrong_chains()
 
     @reput.hookimpl
     def reput_close(self) -> None:

@@ -2,8 +2,9 @@
 
 A plugin implements a hook by a method of the same name, marked
 ``@reput.hookimpl(optionalhook=True)``, that takes, by name, those of the hook's arguments that it
-needs. Every hook may be left out; its text says what that means. The objects are of no open store:
-none of their other hooks need have been called. `reput_tools.offline.offline_hooks` asks them.
+needs. Every hook may be left out; its text says what that means. The objects are of no open store,
+except for `reput_tools_wrong_entries`: none of their other hooks need have been called.
+`reput_tools.offline.offline_hooks` asks them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from reput.plugin import hookspec
 
 if TYPE_CHECKING:
+    from reput.errors import CorruptFileError
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput_tools.offline.contract.comparison import Compared, Comparison, Difference
@@ -107,6 +109,20 @@ def reput_tools_sizes(root: str, disk: Disk) -> Mapping[str, int | None] | None:
 
     Returns:
         Bytes by path below ``root``, of files that exist; None for a JSON document.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_tools_wrong_entries() -> Iterable[CorruptFileError] | None:
+    """Read all entries of files that hold more than what follows from the log, and compare them.
+
+    A verification opens the store as readers do, and calls this hook of each plugin while nobody
+    writes. Names of files count as their contents do: a file in the place of another one is wrong.
+    Nothing is changed.
+
+    Returns:
+        An error for each file that contradicts itself or its neighbours. None if the plugin has
+        no such files.
     """
 
 

@@ -1,4 +1,4 @@
-"""Finds the record of the timer log that leads to a parked message."""
+"""Finds the record of the timer log that leads to a parked message, and chains that are wrong."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from reput_schedule.timerwheel.files.slotchain import read_chain
 from reput_schedule.timerwheel.layout import PROPERTY_OUT_MS
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from reput.record import MessageView
     from reput_schedule.timerwheel.files.timerfiles import TimerFiles
 
-__all__ = ["noted_time"]
+__all__ = ["noted_time", "wrong_chains"]
 
 _DIGITS_MAX: Final = 18
+_END: Final = 1 << 62  # a physical offset above every log
 
 
 def noted_time(files: TimerFiles, message: MessageView, precision: int, window: int) -> int | None:
@@ -44,3 +47,23 @@ def noted_time(files: TimerFiles, message: MessageView, precision: int, window: 
     except (CorruptFileError, OSError):
         return None
     return None
+
+
+def wrong_chains(
+    files: TimerFiles, ticks: npt.NDArray[np.int64], precision: int
+) -> list[CorruptFileError]:
+    """Return why chains cannot be read, at most one reason for each slot.
+
+    Args:
+        files: wheel and timer log.
+        ticks: ``(n,)`` slots, in units of the precision.
+        precision: ms of one slot.
+    """
+    found = []
+    for tick in ticks.tolist():
+        try:
+            for chain in files.wheel.chains(tick):
+                read_chain(files.log, chain, tick, precision, 0, _END)
+        except CorruptFileError as error:
+            found.append(error)
+    return found

@@ -40,7 +40,7 @@ from reput_schedule.timerwheel.layout import (
     TIMER_LOG_FILE_SIZE,
     TIMER_TOPIC,
 )
-from reput_schedule.timerwheel.notedtime import noted_time
+from reput_schedule.timerwheel.notedtime import noted_time, wrong_chains
 from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
 from reput_schedule.timerwheel.persistence import TimerPersistence
 from reput_schedule.timerwheel.timerdelivery import TimerDelivery
@@ -425,7 +425,7 @@ class Timer:
         # may be missed.
         known = self._is_caught_up and not self._delivery.copies
         start = self._dispatched_to if known else min(self._dispatched_to, self._saving.copies_to)
-        tail = self._tail_from(start)
+        tail = LogTail(self._context.log, self._precision, self._roll_window_slots, start)
         tail.follow()
         with self._lock:
             covered_to = max(self._dispatched_to, self._files.covered_to)
@@ -440,6 +440,11 @@ class Timer:
                 self._look()
             return noted_time(self._files, message, self._precision, self._roll_window_slots)
 
+    def wrong_chains(self) -> list[CorruptFileError]:
+        """Return where chains of what waits leave their slots; for a store that was closed."""
+        ticks = self.pending()[0] // self._precision - 1
+        return wrong_chains(self._files, ticks, self._precision)
+
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""
         self._look()
@@ -451,13 +456,9 @@ class Timer:
             start = min(copies_to, self._complete_to)
             covered_to = max(covered_to, self._complete_to)
         if self._tail is None:  # kept, so that no part of the log is read twice
-            self._tail = self._tail_from(start)
+            self._tail = LogTail(self._context.log, self._precision, self._roll_window_slots, start)
         self._tail.follow()
         return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
-
-    def _tail_from(self, physical_offset: int) -> LogTail:
-        window = self._roll_window_slots
-        return LogTail(self._context.log, self._precision, window, physical_offset)
 
     def _waiting(self, tail: LogTail, covered_to: int, copies: range) -> tuple[Integers, Integers]:
         times, counts = pending_of(self._agenda)

@@ -1,5 +1,7 @@
 """Opens a store as readers do, and asks for one message of each queue and of each index file.
 
+Plugins read their files that no rebuild makes, entry by entry.
+
 Other checks read files by themselves, with options that are known to work. A store that no reader
 can open, or whose reads fail, is not healthy.
 """
@@ -67,6 +69,13 @@ def check_opening(
 
 
 def _ask(store: Store, surveyed: Survey, findings: Findings, *, was_closed: bool) -> None:
+    for state in store.plugins():
+        hooks = offline_hooks(state.name, store.plugin(state.name))
+        try:
+            for wrong in hooks.reput_tools_wrong_entries() or ():
+                _add(findings, "store.entry", state.name, _file_of(wrong, surveyed), wrong)
+        except (ReputError, OSError) as error:
+            _add(findings, "store.entry", state.name, _file_of(error, surveyed), error)
     for queue in _queues(store):
         if queue.max_queue_offset <= queue.min_queue_offset:
             continue
