@@ -39,9 +39,10 @@ class Story:
     def note(self) -> dict[str, set[str]]:
         return {name: set(value) for name, value in vars(self).items()}
 
-    def tell(self, store: reput.Store, clock: ManualClock) -> None:
+    def tell(self, store: reput.Store, clock: ManualClock, *, ordered: bool = False) -> None:
         plugin = store.plugin(ConsumerPlugin)
-        plugin.subscription_groups.put(GroupSettings(group="g", retry_max_times=1))
+        settings = GroupSettings(group="g", retry_max_times=1, consume_message_orderly=ordered)
+        plugin.subscription_groups.put(settings)
         with store.pop_consumer("g", "orders", start="earliest", invisible=10) as consumer:
             for number in range(17):
                 store.put(reput.Message("orders", b"%d" % number, number % 2))
@@ -124,14 +125,15 @@ def test_a_kill_between_any_two_file_operations_loses_nothing(tmp_path, record_p
     record_property("kill points", count)
 
 
-def test_after_a_power_cut_at_any_operation_nothing_that_was_flushed_is_lost(tmp_path):
+@pytest.mark.parametrize("ordered", [False, True])
+def test_after_a_power_cut_at_any_operation_nothing_that_was_flushed_is_lost(tmp_path, ordered):
     root = tmp_path / "disk"
     root.mkdir()
     story, clock = Story(), ManualClock()
     disk = SimulatedDisk(root, story.note)
 
     with opened(root / "store", disk, clock) as store:
-        story.tell(store, clock)
+        story.tell(store, clock, ordered=ordered)
 
     points = [*disk.points, disk.now()]
     for number, point in enumerate(part(points if is_soak() else points[::11])):
