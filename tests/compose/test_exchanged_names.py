@@ -16,7 +16,7 @@ for module in ("compaction", "consumequeue", "filter", "index", "schedule", "tra
 
 # A timer log of many files.
 SIZES = {**plan.SIZES, "schedule": {**plan.SIZES["schedule"], "timer_log_file_size": 1_040}}
-pytestmark = [pytest.mark.sizes(**SIZES), pytest.mark.shows("verify")]
+pytestmark = pytest.mark.sizes(**SIZES)
 
 
 def exchange(files):
