@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 from openstores import reads
 
 import reput
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.queue import queueledger
+from reput_consumequeue.queueextents import NOTE_DTYPE
 from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
@@ -182,12 +185,28 @@ def test_queues_that_nobody_changed_since_the_close_are_not_read(settled):
     with open_small(settled, disk) as store:
         opened = [path for path in disk.opened if "/consumequeue/" in path]
         assert (opened, len(store.queues())) == ([], 2)
+        queues = store.plugin_objects["consumequeue"].queues
+        assert (len(queues), queues.made) == (2, {})  # nobody has used them
         assert put(store, "Topic") == COUNT
         store.wait_dispatched()
         assert offsets(store, LIGHT) == list(range(COUNT + 1))
     # The queues that this changed are read, and no other: both got a message.
     with open_small(settled, disk) as store:
         assert offsets(store, "Topic") == list(range(COUNT + 1))
+
+
+def test_a_file_that_was_added_after_a_full_one_is_read(settled):
+    with open_small(settled) as store:
+        for _ in range(64 - COUNT):
+            put(store, "Topic")
+        store.wait_dispatched()
+        let_time_move(settled)
+    added = settled / "consumequeue/Topic/0" / str(64 * UNIT_SIZE).zfill(20)
+    added.write_bytes(b"x" * 64 * UNIT_SIZE)
+
+    with open_small(settled) as store:
+        assert not added.exists()  # it has no units of this log
+        assert put(store, "Topic") == 64
 
 
 def zero_a_unit(path):
@@ -243,7 +262,9 @@ class TimelessDisk(QuickDisk):
     """Loses the times of changes, as a power cut may."""
 
     def look_below(self, path, names):
-        return [found and (found[0], 1, 1) for found in super().look_below(path, names)]
+        return [
+            found and (found[0], 1, found[2] and 1) for found in super().look_below(path, names)
+        ]
 
 
 def test_facts_do_not_count_if_the_log_has_gone_on(settled):
@@ -287,7 +308,12 @@ def test_a_link_in_place_of_a_closed_queue_is_refused(settled):
 
 def test_facts_of_a_damaged_note_do_not_count(settled):
     note = (settled / NOTE).read_bytes()
-    (settled / NOTE).write_bytes(note.replace(b"[%d," % COUNT, b"[%d," % (COUNT - 1)))
+    facts = json.loads(note)
+    rows = np.frombuffer(base64.b64decode(facts["rows"]), NOTE_DTYPE).copy()
+    rows["max_offset"] -= 1
+    fewer = note.replace(facts["rows"].encode(), base64.b64encode(rows.tobytes()))
+    (settled / NOTE).write_bytes(fewer)
+    assert fewer != note
 
     with open_small(settled) as store:
         assert put(store, "Topic") == COUNT

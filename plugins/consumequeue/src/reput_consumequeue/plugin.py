@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,6 +34,7 @@ from reput_consumequeue.queue.queueextend import (
 )
 from reput_consumequeue.queue.queueledger import QueueLedger
 from reput_consumequeue.queue.queuenames import NAMES_MAX, TopicNames, check_name
+from reput_consumequeue.queue.queuetable import QueueTable
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
 from reput_consumequeue.queuefiles import first_size
 from reput_consumequeue.queuelist import QUEUE_ID_MAX, Listed, listed
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch
     from reput_consumequeue.offline.shards import QueueBuilder
-    from reput_consumequeue.queueextents import ClosedFile
     from reput_consumequeue.queuefiles import Listed
     from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
@@ -72,7 +72,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     config: ConsumeQueueConfig = attrs.field(factory=ConsumeQueueConfig)
     context: StoreContext = attrs.field(init=False)
     files: FileSet = attrs.field(init=False)
-    queues: dict[tuple[str, int], ConsumeQueue] = attrs.field(init=False, factory=dict)
+    queues: QueueTable = attrs.field(init=False)
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Number of messages not listed, by topic; such a topic cannot be the name of a directory."""
     derived: DerivedQueues | None = attrs.field(init=False, default=None)
@@ -95,7 +95,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Find the queues that are on disk."""
         self.context = context
         self._writes_extend = self.config.extend and context.writable
-        self.queues, self.refused_topics = {}, {}  # a resumed plugin is opened again
+        self.refused_topics = {}  # a resumed plugin is opened again
+        self.queues = QueueTable(self._new_queue)
         pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = FileSet(
             context.disk,
@@ -116,12 +117,15 @@ class ConsumeQueuePlugin(reput.Plugin):
             self.derived = DerivedQueues(context, self.files, self._names.is_good, self._refuse)
             return
         if self._writes_extend or context.batch_topics:
-            self._noted.closed.clear()
-        found = list(self._on_disk(closed=self._noted.closed))
-        self._take_size(found)
+            found = list(self._on_disk())
+        else:
+            found = list(self._on_disk(unchanged=self._noted.unchanged()))
+        self.queues = self._batches.every = self._noted.table(self._new_queue)
+        self._take_size([*found, *self.queues.largest()])
         for topic, queue_id, files in found:
             if topic not in context.batch_topics:
                 self._queue(topic, queue_id).files.load(files)
+        self.queues.use(self.queues.strange(self.files))
         if context.batch_topics:
             for topic, queue_id, files in self._batches.on_disk(self._names.is_good):
                 self._batches.queue(topic, queue_id).files.load(files)
@@ -152,21 +156,24 @@ class ConsumeQueuePlugin(reput.Plugin):
                 )
 
     def _on_disk(
-        self, root: str = "", closed: dict[tuple[str, int], ClosedFile] | None = None
+        self, root: str = "", unchanged: Callable[[str, str], set[str]] = lambda topic, path: set()
     ) -> Iterator[Listed]:
-        """Yield every plain queue."""
+        """Yield every plain queue that is not left out."""
         path = f"{root or self.context.root}/{DIRECTORY}"
-        return listed(self.context.disk, path, self._names.is_good, closed)
+        return listed(self.context.disk, path, self._names.is_good, unchanged)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            # The topic's name was checked (`TopicNames`).
-            directory = f"{self.context.root}/{DIRECTORY}/{topic}/{queue_id}"
-            queue = ConsumeQueue(topic, queue_id, directory, self.files)
-            if self._writes_extend:
-                extend_of(queue, self.context, self.extend_file_size)
-            self.queues[topic, queue_id] = queue
+            queue = self.queues[topic, queue_id] = self._new_queue(topic, queue_id)
+        return queue  # type: ignore[no-any-return]
+
+    def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        # The topic's name was checked (`TopicNames`).
+        directory = f"{self.context.root}/{DIRECTORY}/{topic}/{queue_id}"
+        queue = ConsumeQueue(topic, queue_id, directory, self.files)
+        if self._writes_extend:
+            extend_of(queue, self.context, self.extend_file_size)
         return queue
 
     @reput.hookimpl
@@ -183,21 +190,24 @@ class ConsumeQueuePlugin(reput.Plugin):
         end = max_physical_offset
         if self.context.writable and self.context.recovery != "rocketmq":
             end = min(end, progress)
-        for key, queue in self.queues.items():
-            if not self._noted.take_up(key, queue):
-                recover(queue, clean=self.context.clean, known_offset=end)
+        for _, queue in self.queues.others():
+            recover(queue, clean=self.context.clean, known_offset=end)
         complete_to = self._mend_short(end)
-        # RocketMQ may have removed the messages, and records nowhere what it knew of the queue.
         low = self.context.log.min_physical_offset
+        closed = self.queues.closed.rows
+        highest = min(end, progress, max_physical_offset)
+        self.queues.use((closed["end_offset"] > highest) | (closed["min_physical_offset"] < low))
+        # RocketMQ may have removed the messages, and records nowhere what it knew of the queue.
+        gone = {
+            key: queue.offset_of(queue.max_offset)
+            for key, queue in self.queues.made.items()
+            if queue.max_offset > 0 and queue.max_physical_offset <= low  # it has none of them
+        }
         self.context.queue_floors.keep(
-            {
-                key: queue.offset_of(queue.max_offset)
-                for key, queue in self.queues.items()
-                if queue.max_offset > 0 and queue.max_physical_offset <= low  # it has none of them
-            }
+            {**self.queues.ends_at_rest(closed["end_offset"] <= low), **gone}
         )
-        has_files = False
-        for queue in self.queues.values():
+        has_files = len(self.queues.at_rest()) > 0
+        for queue in self.queues.made.values():
             has_files = has_files or len(queue.files.bases) > 0
             doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
             report_lost_messages(queue, self.context, max_physical_offset)
@@ -234,7 +244,10 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Return the queue offset of each queue's next message."""
         if self.context.writable:
             self._go_on_at_floors()
-        ends = {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
+        used = {
+            key: queue.max_offset for key, queue in self.queues.made.items() if queue.max_offset
+        }
+        ends = {**self.queues.ends_at_rest(), **used}
         return {**ends, **self._batches.extents()} if self._batches.queues else ends
 
     def _go_on_at_floors(self) -> None:
@@ -243,7 +256,12 @@ class ConsumeQueuePlugin(reput.Plugin):
         Without files a queue would begin at 0 again for its readers and for RocketMQ.
         """
         low = self.context.log.min_physical_offset
+        closed = self.queues.closed.rows
+        self.queues.use(closed["min_offset"] == closed["max_offset"])
+        resting = self.queues.ends_at_rest()
         for (topic, queue_id), floor in self.context.queue_floors.known.items():
+            if (topic, queue_id) in resting:
+                continue
             if not 0 <= queue_id <= QUEUE_ID_MAX or not self._names.is_good(topic):
                 continue
             is_batch = self._batches.knows(topic)
@@ -419,7 +437,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                 self._refresh(self._followed(topic, queue_id))
             for topic, queue_id, _ in self._batches.on_disk(self._names.is_good):
                 self._refresh(self._followed(topic, queue_id, is_batch=True))
-        return [self._info(queue) for queue in list(self.queues.values())]
+        return [self._info(queue) for queue in self.queues.looked_at()]
 
     def _info(self, queue: ConsumeQueue) -> QueueInfo:
         if isinstance(queue, BatchQueue):
@@ -435,7 +453,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     def _known(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return the queue of that name, if it exists; a read-only store looks for it on disk."""
-        queue = self.queues.get((topic, queue_id))
+        queue: ConsumeQueue | None = self.queues.get((topic, queue_id))
         if queue is not None:
             return queue
         check_name(topic)
@@ -470,7 +488,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_trim(self, min_physical_offset: int) -> None:
         """Remove files that point only to the log's lost head, and correct the minimum."""
         self._noted.times.trim(min_physical_offset)
-        for queue in list(self.queues.values()):
+        self.queues.use(self.queues.closed.rows["min_physical_offset"] < min_physical_offset)
+        for queue in list(self.queues.made.values()):
             correct_min_offset(queue, min_physical_offset)
             if self.context.writable:
                 queue.files.trim(queue.min_offset)
@@ -483,7 +502,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         queues = self.queues if self.derived is None else self.derived.queues
         return {
             "queue_count": len(queues),
-            "file_count": sum(len(queue.files.bases) for queue in list(self.queues.values())),
+            "file_count": len(self.queues.at_rest())
+            + sum(len(queue.files.bases) for queue in list(self.queues.made.values())),
             "units_per_file": self.files.units_per_file,
             "refused_topics": dict(self.refused_topics),
         }

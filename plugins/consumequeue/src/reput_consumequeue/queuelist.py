@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from reput.files import file_name, is_system_name
+from reput.files import is_system_name
 from reput_consumequeue.queuefiles import unit_files
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_consumequeue.queueextents import ClosedFile
 
 __all__ = ["QUEUE_ID_MAX", "Listed", "listed"]
 
@@ -23,37 +22,26 @@ def listed(
     disk: Disk,
     directory: str,
     is_good: Callable[[str], bool],
-    closed: MutableMapping[tuple[str, int], ClosedFile] | None = None,
+    unchanged: Callable[[str, str], Set[str]] = lambda topic, path: frozenset(),
 ) -> Iterator[Listed]:
-    """Yield every queue of a directory.
+    """Yield the queues of a directory.
 
     Args:
         disk: of the store.
         directory: of all queues of one kind.
         is_good: returns whether a topic may name a directory.
-        closed: facts of queues by topic and queue id; wrong ones are removed. Directories of the
-            other queues are not read.
+        unchanged: returns names of queues that are left out, by topic and path of its directory.
     """
     for topic in disk.list(directory):
         if is_system_name(topic.name) or not topic.is_dir() or not is_good(topic.name):
             continue
-        found = {}
+        known = unchanged(topic.name, topic.path)
+        if known and known >= {*disk.list_names(topic.path)}:
+            continue
         for queue in disk.list(topic.path):
             name = queue.name
-            if not (name.isascii() and name.isdigit() and queue.is_dir()):
+            if name in known or not (name.isascii() and name.isdigit() and queue.is_dir()):
                 continue
             if int(name) > QUEUE_ID_MAX or str(int(name)) != name:
                 continue
-            found[int(name)] = name
-        known = {each: closed.get((topic.name, each)) for each in found} if closed else {}
-        noted = [(each, file) for each, file in known.items() if file is not None]
-        names = [(found[each], file_name(file.position)) for each, file in noted]
-        facts = disk.look_below(topic.path, names) if names else ()
-        same = {}
-        for (each, file), fact in zip(noted, facts, strict=True):
-            if closed and fact != file.facts:
-                del closed[topic.name, each]
-            else:
-                same[each] = ((file.position, file.size),)
-        for each, name in found.items():
-            yield topic.name, each, same.get(each) or unit_files(disk, f"{topic.path}/{name}")
+            yield topic.name, int(name), unit_files(disk, queue.path)

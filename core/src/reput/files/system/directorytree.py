@@ -11,7 +11,7 @@ import errno
 import operator
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn, Protocol, Self
 
@@ -213,22 +213,28 @@ class DirectoryTree:
             os.close(descriptor)
 
     def look_below(
-        self, path: str, names: Sequence[tuple[str, str]]
+        self, path: str, names: Sequence[tuple[str, str, int]]
     ) -> Sequence[tuple[int, int, int] | None]:
         """Look at files in the subdirectories of a directory, which is opened once for all.
 
         Args:
             path: of the directory.
-            names: of a subdirectory and of a file in it, each.
+            names: of a subdirectory and of a file in it, each, and a number other than 0 to look at
+                the subdirectory's time, too.
 
         Returns:
-            For each its size, and when it and the subdirectory were changed, ns since the epoch;
-            None for one that is missing, or not a regular file. A program that sets a time back
-            changes the file.
+            For each its size, and when it and the subdirectory were changed, ns since the epoch (0
+            for a subdirectory that is not looked at); None for one that is missing, not a regular
+            file, or behind a link. A program that sets a time back changes the file.
         """
         descriptor = self._root.open_directory(path)
         try:
-            return [_look_below(descriptor, *each) for each in names]
+            look = partial(os.stat, dir_fd=descriptor, follow_symlinks=False)
+            if all(timed for _, _, timed in names):
+                return [_look_below(look, *each) for each in names]
+            with os.scandir(descriptor) as found:
+                real = {each.name for each in found if each.is_dir(follow_symlinks=False)}
+            return [_look_below(look, *each) if each[0] in real else None for each in names]
         finally:
             os.close(descriptor)
 
@@ -393,20 +399,23 @@ class _StoreEntry:
         raise link_at(*self._root.reach(self.path), self.path)
 
 
-def _look_below(directory: int, above: str, name: str) -> tuple[int, int, int] | None:
+def _look_below(
+    look: Callable[[str], os.stat_result], above: str, name: str, timed: int
+) -> tuple[int, int, int] | None:
     try:
-        outer = os.stat(above, dir_fd=directory, follow_symlinks=False)
-        found = os.stat(f"{above}{os.sep}{name}", dir_fd=directory, follow_symlinks=False)
+        outer = look(above) if timed else None
+        found = look(f"{above}{os.sep}{name}")
     except OSError:
         return None
-    if not (stat.S_ISDIR(outer.st_mode) and stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         return None
-    return found.st_size, _changed_ns(found), _changed_ns(outer)
-
-
-def _changed_ns(about: os.stat_result) -> int:
     # `st_ctime` alone is the time of creation in some file systems.
-    return max(about.st_mtime_ns, about.st_ctime_ns)
+    changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    if outer is None:
+        return found.st_size, changed_ns, 0
+    if not stat.S_ISDIR(outer.st_mode):
+        return None
+    return found.st_size, changed_ns, max(outer.st_mtime_ns, outer.st_ctime_ns)
 
 
 def is_absence(error: OSError | ValueError) -> bool:

@@ -29,6 +29,7 @@ from reput_consumequeue.recordfiles import FileSet
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
+    from reput_consumequeue.queue.queuetable import QueueTable
     from reput_consumequeue.queuelist import Listed
 
 __all__ = ["BatchQueues", "info_of"]
@@ -40,7 +41,7 @@ class BatchQueues:
 
     context: StoreContext
     pool: FilePool
-    every: dict[tuple[str, int], ConsumeQueue]
+    every: QueueTable
     """All queues of the plugin; those that are made here are added."""
     topics: frozenset[str]
     """Topics that are known to have batch queues."""

@@ -8,28 +8,25 @@ the plugin is closed. See `reput_consumequeue.queueextents`. So is where store t
 from __future__ import annotations
 
 import logging
+import operator
 import time
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from reput.files import file_name
 from reput.log import TimeRuns
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
 from reput_consumequeue.layout import valid_count
-from reput_consumequeue.queueextents import (
-    ClosedFile,
-    Noted,
-    QueueExtent,
-    load_extents,
-    save_extents,
-)
+from reput_consumequeue.queue.queuetable import QueueTable
+from reput_consumequeue.queueextents import Noted, QueueExtent, load_extents, save_extents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from reput.plugin import StoreContext
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
-
-    Queues = Mapping[tuple[str, int], ConsumeQueue]
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +39,7 @@ note that waits for the disk."""
 _SETTLED_NS: Final = 50_000_000  # the system's times may stand still for a few ms
 _COARSE_NS: Final = 2_000_000_000  # some file systems keep whole seconds, or every second one
 _PAGE: Final = 204  # units
+_NO_FACTS: Final = QueueExtent(0, 0).facts
 
 
 class QueueLedger:
@@ -52,49 +50,75 @@ class QueueLedger:
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._noted: dict[tuple[str, int], QueueExtent] = {}
         # Queues that are built for another store have no past.
         self._is_kept = context.writable and not context.sizes_from
-        self._log_end = -1
-        if self._is_kept:
-            self._noted, self._log_end = load_extents(context.root, context.disk)
+        self._note = load_extents(context.root, context.disk) if self._is_kept else Noted()
+        self._log_end = self._note.log_end
+        self._noted: dict[tuple[str, int], QueueExtent] = {}
+        """The noted queues that are not among the closed ones of the `QueueTable`."""
         self._is_changed = False
-        self._all_noted = -1  # number of queues when each of them was noted
-        self.closed: dict[tuple[str, int], ClosedFile] = {}
-        """Facts of queues that nobody has changed since the store was closed."""
-        if self._is_kept and context.clean and self._log_end == context.log.max_physical_offset:
-            low = context.log.min_physical_offset
-            self.closed = {
-                key: each.file
-                for key, each in self._noted.items()
-                if each.file and not each.file.hides_units(low)
-            }
+        self._all_noted = -1  # number of added queues when each of them was noted
+        self._same: list[int] = []
         self.times = TimeRuns(context.root, context.disk)
         self.progress = 0
         """Physical offset of the first message that is dispatched after the opening."""
 
-    def take_up(self, key: tuple[str, int], queue: ConsumeQueue) -> bool:
-        """Set the extent that a queue had when the store was closed; False if it was changed."""
-        file = self.closed.get(key)
-        if file is None:
-            return False
-        queue.min_offset, queue.max_offset = file.min_offset, self._noted[key].max_offset
-        queue.min_physical_offset = file.min_physical_offset
-        queue.max_physical_offset = file.end_offset
-        return True
+    def unchanged(self) -> Callable[[str, str], set[str]]:
+        """Return what finds the queues of a topic that nobody has changed since the closing.
 
-    def begin(self, queues: Queues) -> None:
+        It takes the topic and the path of its directory, and returns the names of queues.
+        """
+        log, note = self._context.log, self._note
+        if not self._context.clean or self._log_end != log.max_physical_offset:
+            return lambda topic, path: set()
+        rows = note.rows
+        counts = note.unchanged(log.min_physical_offset)
+        borders = np.flatnonzero(np.diff(rows["topic"], prepend=-1, append=-1)).tolist()
+        spans = {note.keys[start][0]: (start, stop) for start, stop in pairwise(borders)}
+
+        def find(topic: str, path: str) -> set[str]:
+            start, stop = spans.get(topic, (0, 0))
+            here = np.flatnonzero(counts[start:stop]) + start
+            ids, positions, *facts = (
+                rows[field][here].tolist()
+                for field in ("queue_id", "position", "size", "changed_ns", "names_changed_ns")
+            )
+            files = {position: file_name(position) for position in set(positions)}
+            names = list(map(str, ids))
+            looked = list(zip(names, map(files.__getitem__, positions), facts[2], strict=True))
+            found = self._context.disk.look_below(path, looked) if looked else ()
+            same = list(map(operator.eq, found, zip(*facts, strict=True)))
+            self._same += compress(here.tolist(), same)
+            return set(compress(names, same))
+
+        return find
+
+    def table(self, make: Callable[[str, int], ConsumeQueue]) -> QueueTable:
+        """Return the queues that nobody has changed; ``make`` returns a queue without extent."""
+        note, same = self._note, np.zeros(len(self._note.rows), np.bool_)
+        same[self._same] = True
+        self._noted = note.extents(~same)
+        keys = [note.keys[row] for row in np.flatnonzero(same).tolist()]
+        self._note = Noted()  # what it has is kept elsewhere
+        return QueueTable(make, Noted(keys, note.rows[same], note.log_end))
+
+    def begin(self, queues: QueueTable) -> None:
         """Find the store time of the last message before `progress`, before the first dispatch."""
         newest, end = None, 0
         if self._is_kept:
-            for queue in queues.values():
+            ends = queues.closed.rows["end_offset"].copy()
+            ends[ends > self.progress] = 0
+            if ends.any():
+                newest = queues[queues.closed.keys[int(ends.argmax())]]
+                end = int(ends.max())
+            for _, queue in queues.others():
                 if end < queue.max_physical_offset <= self.progress:
                     newest, end = queue, queue.max_physical_offset
         place = None if newest is None else newest.files.read_place(newest.max_offset - 1)
         timestamp = -1 if place is None else self._context.log.store_timestamp_at(place[0])
         self.times.begin(self.progress, timestamp)
 
-    def short(self, queues: Queues) -> list[tuple[str, int]]:
+    def short(self, queues: QueueTable) -> list[tuple[str, int]]:
         """Find queues that are missing or end too early, although the log has more of them.
 
         Args:
@@ -107,13 +131,14 @@ class QueueLedger:
             return []
         found = []
         for key, floor in self._context.queue_floors.known.items():
-            if floor and (key not in queues or not queues[key].files.bases):
+            if floor and not queues.has_files(key):
                 found.append(key)  # had files since the oldest log files were removed
         lacking = 0
         for key, reach in list(self._noted.items()):
-            end = queues[key].max_offset if key in queues else 0
-            if key in queues and queues[key].is_batch:
-                end = queues[key].offset_of(end)  # its units are counted from a place that moves
+            queue = queues.get(key)
+            end = queue.max_offset if queue else 0
+            if queue and queue.is_batch:
+                end = queue.offset_of(end)  # its units are counted from a place that moves
             if end >= reach.max_offset:
                 continue
             if not self._is_in_log(key, reach):
@@ -132,61 +157,81 @@ class QueueLedger:
             logger.warning(
                 "more queues lack units, they are rebuilt count=%d", lacking - _WARNED_MAX
             )
-        if self._noted.keys() >= queues.keys():
-            self._all_noted = len(queues)
+        if all(key in self._noted for key, _ in queues.others()):
+            self._all_noted = queues.added
         return found
 
-    def keep_new(self, queues: Queues) -> None:
+    def keep_new(self, queues: QueueTable) -> None:
         """Note the queues that are not noted yet; called when their units are on disk."""
-        count = len(queues)  # before they are read: more may come meanwhile
+        count = queues.added  # before they are read: more may come meanwhile
         if not self._is_kept:
             return
         if self.times.is_changed:
             self.times.save()
         if count == self._all_noted:
             return
-        new = {key: each for key, each in list(queues.items()) if key not in self._noted}
-        self._take(new)
-        self._save()
-        if all(key in self._noted for key in new):
+        new = [each for each in queues.others() if each[0] not in self._noted]
+        for key, queue in new:
+            self._take(key, queue, None)
+        self._save(queues.closed)
+        if all(key in self._noted for key, _ in new):
             self._all_noted = count
 
-    def keep_all(self, queues: Queues) -> None:
+    def keep_all(self, queues: QueueTable) -> None:
         """Note the ends of all queues."""
-        if self._is_kept:
-            is_last = len(queues) >= MANY
-            self._take(queues, is_last=is_last)
-            end = self._context.log.max_physical_offset
-            if is_last and end != self._log_end:
-                self._log_end, self._is_changed = end, True
-            self._save()
+        if not self._is_kept:
+            return
+        is_last = len(queues) >= MANY
+        for key, queue in queues.others():
+            self._take(key, queue, self._noted.get(key), is_last=is_last)
+        stays = np.ones(len(queues.closed.rows), np.bool_)
+        for row, key, queue in queues.used():
+            noted = queues.closed.rows[row]
+            if queue.max_offset > noted["max_offset"]:
+                extent = QueueExtent(int(noted["max_offset"]), int(noted["record_offset"]))
+                self._noted[key] = extent
+                stays[row] = False
+                self._take(key, queue, extent, is_last=is_last)
+            elif queue.min_physical_offset != noted["min_physical_offset"]:
+                noted["min_offset"] = queue.min_offset
+                noted["min_physical_offset"] = queue.min_physical_offset
+                self._is_changed = True
+        end = self._context.log.max_physical_offset
+        if is_last and end != self._log_end:
+            self._log_end, self._is_changed = end, True
+        keys = [queues.closed.keys[row] for row in np.flatnonzero(stays).tolist()]
+        self._save(Noted(keys, queues.closed.rows[stays]))
 
-    def _save(self) -> None:
+    def _save(self, kept: Noted) -> None:
         if self._is_changed:
-            noted = Noted(self._noted, self._log_end)
-            save_extents(self._context.root, self._context.disk, noted)
+            context = self._context
+            kept = Noted(kept.keys, kept.rows, self._log_end)
+            save_extents(context.root, context.disk, self._noted, kept)
             self._is_changed = False
 
-    def _take(self, queues: Queues, *, is_last: bool = False) -> None:
-        """Note the ends of queues, and with ``is_last`` the facts of their files."""
-        for key, queue in list(queues.items()):
-            noted, end = self._noted.get(key), queue.max_offset
-            if queue.is_batch:
-                end = queue.offset_of(end)
-            looks = is_last and key not in self.closed
-            # Also a queue that is being rebuilt.
-            if noted is not None and noted.max_offset >= end and not looks:
-                continue
-            fresh = None if noted is None else noted._replace(file=None)
-            last = queue.max_offset - 1
-            if fresh is None or fresh.max_offset < end:
-                place = queue.files.read_place(last) if last >= queue.min_offset else None
-                fresh = fresh if place is None else QueueExtent(end, place[0])
-            if fresh is not None and fresh.max_offset == end and is_last:
-                fresh = fresh._replace(file=_closed_file(queue))
-            if fresh is not None and fresh != noted:
-                self._is_changed = True
-                self._noted[key] = fresh
+    def _take(
+        self,
+        key: tuple[str, int],
+        queue: ConsumeQueue,
+        noted: QueueExtent | None,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """Note the end of a queue, and with ``is_last`` the facts of its file."""
+        end = queue.offset_of(queue.max_offset) if queue.is_batch else queue.max_offset
+        # Also a queue that is being rebuilt.
+        if noted is not None and noted.max_offset >= end and not is_last:
+            return
+        fresh = None if noted is None else QueueExtent(noted.max_offset, noted.record_offset)
+        last = queue.max_offset - 1
+        if fresh is None or fresh.max_offset < end:
+            place = queue.files.read_place(last) if last >= queue.min_offset else None
+            fresh = fresh if place is None else QueueExtent(end, place[0])
+        if fresh is not None and fresh.max_offset == end and is_last:
+            fresh = fresh._replace(facts=_facts(queue))
+        if fresh is not None and fresh != noted:
+            self._is_changed = True
+            self._noted[key] = fresh
 
     def _is_in_log(self, key: tuple[str, int], reach: QueueExtent) -> bool:
         """Return whether the log has the message that was the queue's last when it was noted."""
@@ -198,35 +243,37 @@ class QueueLedger:
         return key[0] in (message.properties.get(PROPERTY_LIGHT_QUEUES) or "").split(",")
 
 
-def _closed_file(queue: ConsumeQueue) -> ClosedFile | None:
-    """Return the facts of a queue that is on disk; None if the file has to be read.
+def _facts(queue: ConsumeQueue) -> tuple[int, ...]:
+    """Return the facts of a queue that is on disk; zeros if the file has to be read.
 
     Somebody else may have changed the file while the store was open: it must have the units that an
     opening looks for. Another change might not show in times that are too new.
     """
     files = queue.files
     if len(files.bases) != 1 or queue.is_batch or queue.extend is not None:
-        return None
+        return _NO_FACTS
     (base,), count = files.bases, queue.max_offset - files.bases[0]
     above, _, below = files.directory.rpartition("/")
     name = file_name(base * files.record_size)
     try:
-        (found,) = files.shared.disk.look_below(above, [(below, name)])
+        (found,) = files.shared.disk.look_below(above, [(below, name, 1)])
         if found is None or not _is_settled(*found[1:]):
-            return None
+            return _NO_FACTS
         least = count * files.record_size if files.grows else files.file_size
         page = files.read(base, _PAGE)
         place = files.read_place(queue.max_offset - 1)
     except OSError:  # for example, somebody has removed or replaced the directory
-        return None
+        return _NO_FACTS
     if found[0] < least or valid_count(page) != min(count, len(page)):
-        return None
+        return _NO_FACTS
     if place is None or sum(place) != queue.max_physical_offset:
-        return None
+        return _NO_FACTS
     low, begins = queue.min_offset, queue.min_physical_offset
     if begins < 0 and low == base:
         begins = int(page["physical_offset"][0])  # as an opening finds it
-    return ClosedFile(queue.max_physical_offset, low, begins, int(name), *found)
+    if count < files.per_file:
+        found = *found[:2], 0  # another file comes only after this one has changed
+    return queue.max_physical_offset, low, begins, int(name), *found
 
 
 def _is_settled(*times: int) -> bool:

@@ -75,7 +75,7 @@ class DerivedFiles:
             from reput_consumequeue.queueextents import load_extents
         except ImportError:
             raise DoubtError("reput-consumequeue is not installed") from None
-        return load_extents(self.root, self.disk).extents
+        return load_extents(self.root, self.disk).extents()
 
     def options(self, plugin: str) -> dict[str, Any]:
         """Return the options that the store's manifest holds for a plugin."""
