@@ -28,6 +28,7 @@ settings.load_profile("reput")
 GOLDEN = Path(__file__).parent / "tests" / "golden" / "rocketmq-4.8.0"
 _OUTPUT = pytest.StashKey[int]()
 _BOUND_TIME = pytest.StashKey[float]()
+_FOLDERS = pytest.StashKey[list[str]]()
 _PROOFS = {
     "reput_testing.contract.damagerules",
     "reput_testing.crashes.crashrules",
@@ -51,6 +52,7 @@ sys.path.append(
 import fileshare  # noqa: E402
 import sizes  # noqa: E402
 import sparsecopy  # noqa: E402
+import spreadcollection  # noqa: E402
 
 from reput import CommitLogConfig  # noqa: E402
 from reput_testing.casebudget import is_one_case, part  # noqa: E402
@@ -103,6 +105,8 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     It does so if one case is asked for. The case is one of the parameters of a test function with
     the mark ``proof``; `casebudget.part` chooses among the cases inside of it.
     """
+    if folders := config.stash[_FOLDERS]:
+        spreadcollection.in_order(items, folders)
     if not is_one_case():
         return
     proofs: dict[str, list[Any]] = {}
@@ -177,6 +181,7 @@ def queues_of_topics(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 def pytest_configure(config: Any) -> None:
     """Keep the way to the output that tests write into files later on, and holes of copies."""
+    config.stash[_FOLDERS] = spreadcollection.spread(config)
     sparsecopy.keep_holes()
     _DEFAULTS["default_queue_count"] = 1
     config.stash[_OUTPUT] = os.dup(2)
