@@ -67,7 +67,7 @@ native-installed: $(BIN)/tox
 TOX = $(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
   PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox
 
-test: $(BIN)/tox ## all tests together with one case of each proof; lint; types
+test: $(BIN)/tox ## all tests together with one case of each proof; lint; types; prose
 	@$(TOX) run-parallel -m test --parallel auto --parallel-live $(ARGS)
 
 ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, all proofs, other interpreters
@@ -76,7 +76,7 @@ ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, all p
 	  changed="$$($(BIN)/python packaging/changed.py)" && if [ -n "$$changed" ]; then \
 	  $(TOX) run-parallel -e "$$changed" --parallel auto --parallel-no-spinner $(ARGS); fi
 
-matrix: $(BIN)/tox ## both, and Spark, Rust, prose and the site whether they have changed or not
+matrix: $(BIN)/tox ## both, and Spark, Rust and the site whether they have changed or not
 	@REPUT_FILES=1/1; export REPUT_FILES; $(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)
 
 nightly: $(BIN)/tox ## every case of everything, for hours; a failure is bisected, and its command printed

@@ -3,7 +3,7 @@
     python packaging/changed.py            # their names, separated by commas
     python packaging/changed.py --explain  # each environment, and the first file that asks for it
 
-Spark, Rust, the prose, the site and the browser take long, and few commits change what they read.
+Spark, Rust, the site and the browser take long, and few commits change what they read.
 The last day is the one before the commit that is tested, so that a rerun decides the same. If git
 cannot tell what changed (no repository, a shallow clone, a commit without parents), all of them are
 named.
@@ -61,7 +61,6 @@ DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "spark": DECODERS,
     "spark-short-native": (*DECODERS, "native/*"),
     "rust": ("native/*",),
-    "prose": (".vale*", "*.md", "*/src/*.py"),
     "browser": (
         "extras/web/*",
         *imported_by("extras/web/src"),

@@ -99,7 +99,7 @@ def test_a_run_of_nothing_is_no_success(repository):
 
 def test_ci_runs_what_reads_a_file_that_has_changed():
     assert set(changed.reasons(["native/src/lib.rs"])) == {"rust", "spark-short-native"}
-    assert set(changed.reasons(["docs/serve.md"])) == {"prose", "site"}
+    assert set(changed.reasons(["docs/serve.md"])) == {"site"}
     assert "spark" in changed.reasons(["core/src/reput/record/decode.py"])
     for name in (
         "extras/tools/src/reput_tools/cli/kit/escape.py",
