@@ -63,7 +63,7 @@ class TheirBroker:
                 "TAGS": each.tags,
                 "UNIQ_KEY": f"{self._turn:032X}",
             }
-            fields = short(each.topic, each.queue_id, written(properties))
+            fields = short(each.topic, each.queue_id or 0, written(properties))
             self._ask(310, fields, bytes(each.body))
 
     def messages(self, name: str) -> list[Any]:
