@@ -271,6 +271,16 @@ def test_files_that_state_physical_offsets_are_not_taken_over(log, tmp_path, add
     assert not (tmp_path / "new" / "commitlog").exists()
 
 
+def test_a_broker_without_compacted_topics_has_offsets_and_a_copy_of_them(log, tmp_path):
+    (log.root / "compaction").mkdir()
+    for name in ("position-checkpoint", "position-checkpoint.bak"):
+        (log.root / "compaction" / name).write_text('{"topicOffsetTable":{}}')
+
+    run("convert", log.root, tmp_path / "new")
+
+    assert len(records_of(tmp_path / "new")) == 80
+
+
 def test_other_directories_are_refused_and_nothing_is_made(tmp_path):
     batches = unpacked("rocketmq-5.5.0/batch-queues", tmp_path)
     strays = unpacked("rocketmq-5.5.0/batch-queues", tmp_path / "without")

@@ -286,7 +286,7 @@ class _Making:
                 "broker, and move timerlog and timerwheel away",
             )
         compacted = disk.list_names(os.path.join(root, "compaction"))
-        if any(each != _COMPACTED for each in compacted):
+        if any(each.removesuffix(".bak") != _COMPACTED for each in compacted):
             reason = "compaction/ holds messages of compacted topics with their physical offsets"
             raise NotConvertibleError(root, f"{reason}, which would change")
 
