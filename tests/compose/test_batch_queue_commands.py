@@ -92,6 +92,26 @@ def test_counts_are_of_messages_and_the_store_is_healthy(root, expected):
     assert json.loads(verified.out)["findings"] == []
 
 
+def test_an_offset_at_the_end_of_a_batch_is_in_its_queue(root, expected, tmp_path):
+    queues = {each[:2] for each in expected}
+    ends = {each: sum(each == found[:2] for found in expected) for each in queues}
+    table = {}
+    for (topic, queue_id), end in ends.items():
+        table.setdefault(f"{topic}@billing", {})[str(queue_id)] = end
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(json.dumps({"offsetTable": table}))
+
+    log = min((root / "commitlog").iterdir())
+    with commands() as run:
+        verified = json.loads(run("verify", root, "--json").out)
+        log.write_bytes(log.read_bytes().replace(b"once", b"oNce", 1))
+        run("repair", root, tmp_path / "new")
+
+    assert verified["findings"] == []
+    kept = json.loads((tmp_path / "new" / "config" / "consumerOffset.json").read_text())
+    assert kept["offsetTable"] == table
+
+
 def test_a_batch_is_one_record_where_a_place_in_the_log_is_asked_for(root):
     with commands() as run:
         found = run("get", root, "--offset", 29617, "--json")

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from reput.record.layout import TRANSACTION_COMMIT
+from reput_tools.offline.innercounts import inner_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,8 +57,8 @@ class QueueSequences:
     _gap_count: int = 0
     _codes: dict[str, int] = attrs.field(factory=dict)
     _topics: list[str] = attrs.field(factory=list)
-    _last: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((0, 4), np.int64))
-    """The last two records of each queue: key, queue offset, physical offset, size."""
+    _last: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((0, 5), np.int64))
+    """The last two records of each queue: key, queue offset and the one after, place, size."""
 
     def add(self, batch: DispatchBatch) -> None:
         """Take the next records of the log."""
@@ -67,8 +68,10 @@ class QueueSequences:
             return
         codes = np.array([self._code(topic) for topic in batch.topics], np.int64)
         key = codes[batch.topic_code[rows]] << 31 | batch.queue_id[rows]
-        columns = (batch.queue_offset[rows], batch.physical_offset[rows], batch.size[rows])
-        fresh = np.stack([key, *(each.astype(np.int64) for each in columns)], axis=1)
+        offset = batch.queue_offset[rows].astype(np.int64)
+        following = offset + inner_counts(batch)[rows]
+        columns = (key, offset, following, batch.physical_offset[rows], batch.size[rows])
+        fresh = np.stack(columns, axis=1).astype(np.int64, copy=False)
         table = np.concatenate([self._last, fresh])
         table = table[np.argsort(table[:, 0], kind="stable")]
         self._look(table)
@@ -88,9 +91,9 @@ class QueueSequences:
         return self._topics[key >> 31], key & 0x7FFFFFFF
 
     def _look(self, table: npt.NDArray[np.int64]) -> None:
-        key, offset = table[:, 0], table[:, 1]
+        key, offset, following = table[:, 0], table[:, 1], table[:, 2]
         same = key[1:] == key[:-1]
-        step = np.diff(offset)
+        step = offset[1:] - following[:-1] + 1
         middle = same[1:] & same[:-1]
         around = offset[2:] - offset[:-2]
         alone = np.zeros(len(table), bool)
@@ -103,18 +106,18 @@ class QueueSequences:
             queue = self._queue(int(key[row]))
             if queue not in self._gaps:
                 self._gaps[queue] = []
-                self.firsts[int(table[row, 2])] = queue
+                self.firsts[int(table[row, 3])] = queue
                 self._note_gap(queue, 0, int(offset[row]))
         # A step to the last record of a queue waits for the record after it, which says whether
         # that one is a misfit.
         wide = same & (step > 1) & ~alone[:-1] & ~alone[1:] & np.r_[same[1:], False]
         for row in np.flatnonzero(wide).tolist():
-            self._note_gap(self._queue(int(key[row])), int(offset[row]) + 1, int(offset[row + 1]))
+            self._note_gap(self._queue(int(key[row])), int(following[row]), int(offset[row + 1]))
         for row in np.flatnonzero(np.r_[~same, True]).tolist():
-            self.next_offsets[self._queue(int(key[row]))] = int(offset[row]) + 1
+            self.next_offsets[self._queue(int(key[row]))] = int(following[row])
 
     def _note_misfit(self, record: npt.NDArray[np.int64], before: int, around: int) -> None:
-        key, offset, physical, size = record.tolist()
+        key, offset, _, physical, size = record.tolist()
         if len(self.misfits) < _MISFITS_MAX:
             topic, queue_id = self._queue(key)
             expected = before + 1 if around == 2 else None
@@ -132,11 +135,11 @@ class QueueSequences:
         """Return the last record of each queue: the queue, and the end of the queue without it."""
         if len(self._last) == 0:
             return {}
-        key, offset, physical = self._last[:, 0], self._last[:, 1], self._last[:, 2]
+        key, following, physical = self._last[:, 0], self._last[:, 2], self._last[:, 3]
         found = {}
         for row in np.flatnonzero(np.r_[key[1:] != key[:-1], True]).tolist():
             has_before = row > 0 and key[row - 1] == key[row]
-            before = int(offset[row - 1]) + 1 if has_before else 0
+            before = int(following[row - 1]) if has_before else 0
             found[int(physical[row])] = self._queue(int(key[row])), before
         return found
 
@@ -154,10 +157,10 @@ class QueueSequences:
     @property
     def gaps(self) -> dict[Queue, npt.NDArray[np.int64]]:
         """Offsets that no record has, as `reput_tools.doctor.repair.pluginhints.Wanted.gaps`."""
-        key, offset = self._last[:, 0], self._last[:, 1]
-        steps = (key[1:] == key[:-1]) & (np.diff(offset) > 1)
+        key, offset, following = self._last[:, 0], self._last[:, 1], self._last[:, 2]
+        steps = (key[1:] == key[:-1]) & (offset[1:] > following[:-1])
         for row in np.flatnonzero(steps).tolist():
-            self._note_gap(self._queue(int(key[row])), int(offset[row]) + 1, int(offset[row + 1]))
+            self._note_gap(self._queue(int(key[row])), int(following[row]), int(offset[row + 1]))
         return {queue: self._merged(queue) for queue in self._gaps}
 
     def _merged(self, queue: Queue) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ import numpy as np
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import INNER_BATCH, TRANSACTION_COMMIT
 from reput_tools.offline.fillers import filler_count
+from reput_tools.offline.innercounts import inner_counts
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
@@ -109,7 +110,8 @@ class LogOrder:
         flags = batch.sys_flag[rows]
         if (flags & INNER_BATCH).any():
             batched = set(group[(flags[order] & INNER_BATCH) != 0].tolist())
-        highest = np.maximum.reduceat(offsets, starts)
+        following = offsets + inner_counts(batch)[rows][order]
+        highest = np.maximum.reduceat(following, starts)
         for code, first, last, high in zip(
             group[starts].tolist(), starts.tolist(), ends.tolist(), highest.tolist(), strict=True
         ):
@@ -123,7 +125,7 @@ class LogOrder:
                     int(places[last]),
                     last - first + 1,
                     code in batched,
-                    high + 1,
+                    high,
                 ),
             )
         for at in np.flatnonzero(same & (np.diff(offsets) != 1)).tolist():
