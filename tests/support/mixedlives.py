@@ -208,7 +208,7 @@ class MixedLives(KillRounds[Processes]):
         if catches_up:
             for wrong in catch_up(root, judge.records, judge.low):
                 raise Violation(wrong)
-            shutil.rmtree(replica_of(root))  # of one that fell behind there is no more to learn
+            shutil.rmtree(replica_of(root))  # one that fell behind cannot go on
 
     def _look(
         self, death: plan.Death, root: Path, judge: Judge, end: dict[str, Any], tails: list[Tail]

@@ -96,6 +96,14 @@ class Reader:
             self.note("violation", text=text)
 
 
+def look_later() -> None:
+    """Let a process that nobody notifies look again for a store that another one makes.
+
+    It is killed with the others, so no result of a test depends on how long this takes.
+    """
+    time.sleep(0.002)
+
+
 def read(root: str, journal: str, seed: int) -> None:
     """The life of a process that reads; it is killed when nobody needs it any more."""
     notes = Journal(journal)
@@ -106,7 +114,7 @@ def read(root: str, journal: str, seed: int) -> None:
                 for _ in range(reader.chance.choice((1, 3, 30))):
                     reader.look(store)
         except StoreNotFoundError:
-            time.sleep(0.002)  # there is none yet
+            look_later()
         except Exception:
             notes.note("violation", text=traceback.format_exc())
             return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mixedreader import Journal
+from mixedreader import Journal, look_later
 
 import reput
 from reput.errors import ReputError, StoreNotFoundError
@@ -53,7 +52,7 @@ def follow(root: str, journal: str) -> None:
                 follower.wait_state()
                 follower.raise_end()
         except BrokerError:
-            time.sleep(0.002)  # the log is not there yet
+            look_later()
         except FollowEndedError as error:
             if error.state in _IS_NO_FAULT:
                 notes.note("fell behind")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reput.record.encoding.encoder import Prepared as Prepared
     from reput.record.encoding.encoder import check_topic as check_topic
     from reput.record.encoding.lightqueues import check_light_queue as check_light_queue
+    from reput.record.encoding.lightqueues import inner_counts as inner_counts
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
     from reput.record.encoding.orderedqueues import ordered_queue as ordered_queue
@@ -84,6 +85,7 @@ _EXPORTS = {
     "fixed_rows": "text.textmatrix",
     "host_of": "messageview",
     "check_light_queue": "encoding.lightqueues",
+    "inner_counts": "encoding.lightqueues",
     "inner_message_count": "encoding.lightqueues",
     "java_string_hash": "text.javatext",
     "java_string_hash_column": "text.javatext",

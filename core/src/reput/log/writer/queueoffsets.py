@@ -23,11 +23,10 @@ from reput.files.jsonfiles import object_of
 from reput.files.system.disk import Disk
 from reput.log.damage import FILLED
 from reput.record.batch import queue_keys, queue_of_key
-from reput.record.encoding.lightqueues import stated_number
+from reput.record.encoding.lightqueues import inner_counts, stated_number
 from reput.record.layout import (
     FILLER_TOPIC,
     LIGHT_QUEUE_PREFIX,
-    PROPERTY_INNER_NUM,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
     TRANSACTION_COMMIT,
@@ -45,7 +44,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["QueueFloors", "count_queue_offsets", "skip_lost_offsets"]
 
 _NAME: Final = "queue-offsets.json"
-_INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _OFFSET_MAX: Final = 1 << 57  # positions of units in files, in bytes, are 64-bit numbers
 
@@ -201,7 +199,7 @@ def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
     if len(counted) == 0:
         return
     queue = queue_keys(batch.topic_code[counted], batch.queue_id[counted])
-    following = batch.queue_offset[counted] + _inner_counts(batch)[counted]
+    following = batch.queue_offset[counted] + inner_counts(batch)[counted]
     distinct, group = np.unique(queue, return_inverse=True)
     highest = np.zeros(len(distinct), np.int64)
     np.maximum.at(highest, group, following)
@@ -217,11 +215,3 @@ def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
             stated = stated_number(text, _INT64_MAX) if is_light else None
             if stated is not None:
                 found[name, 0] = max(found.get((name, 0), 0), stated + 1)
-
-
-def _inner_counts(batch: DispatchBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    counts = np.ones(len(batch), np.int64)
-    stated = batch.text(PROPERTY_INNER_NUM)
-    for row in np.flatnonzero(stated.present).tolist():
-        counts[row] = max(stated_number(stated[row], _INT32_MAX) or 1, 1)
-    return counts

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
+import numpy as np
 
 from reput.errors import LightQueueCountError, MessageIllegalError
 from reput.record.layout import (
@@ -33,6 +34,9 @@ from reput.record.messages.message import Message
 from reput.record.text.properties import encode_properties, parse_properties
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record.batch import DispatchBatch
     from reput.record.encoding.encoder import Encoder, Prepared
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "OffsetsAhead",
     "check_light_queue",
     "in_queues",
+    "inner_counts",
     "inner_message_count",
     "light_queue_names",
     "stated_number",
@@ -170,6 +175,17 @@ def inner_message_count(prepared: Prepared) -> int:
     if stated is None:
         raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
     return max(stated, 1)
+
+
+def inner_counts(batch: DispatchBatch) -> npt.NDArray[np.int64]:
+    """Return how many queue offsets each record takes, ``(n,)``; 1 if it states no number."""
+    counts = np.ones(len(batch), np.int64)
+    is_inner = (batch.sys_flag & INNER_BATCH) != 0
+    if is_inner.any():
+        stated = batch.text(PROPERTY_INNER_NUM)
+        for row in np.flatnonzero(is_inner & stated.present).tolist():
+            counts[row] = max(stated_number(stated[row], _COUNT_MAX) or 1, 1)
+    return counts
 
 
 def stated_number(text: str | None, largest: int) -> int | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.record import inner_counts
 from reput.record.layout import TRANSACTION_COMMIT
-from reput_tools.offline.innercounts import inner_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

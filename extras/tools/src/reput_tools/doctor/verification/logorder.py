@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.record import queue_keys, queue_of_key
+from reput.record import inner_counts, queue_keys, queue_of_key
 from reput.record.layout import INNER_BATCH, TRANSACTION_COMMIT
 from reput_tools.offline.fillers import filler_count
-from reput_tools.offline.innercounts import inner_counts
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch

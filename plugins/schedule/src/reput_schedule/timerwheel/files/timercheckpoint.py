@@ -186,7 +186,7 @@ def with_whole_log(data: bytes, *, is_log_empty: bool) -> bytes:
     """Return the bytes of a file with which a broker makes its wheel of all of the timer log.
 
     The time to which it has delivered stays. It takes the queue offset from the last record of the
-    timer log, and from the file if there is no record.
+    timer log, and from the file if the timer log is empty.
 
     Source: RocketMQ ``TimerMessageStore.recover``, which reads the timer log from one file before
     the flushed position, and takes the master's queue offset as an upper limit.
