@@ -165,6 +165,21 @@ def test_metadata_is_that_of_the_broker(tmp_path, master, quick):
     assert not (own / "consumerOffset.json").exists()
 
 
+def test_a_topic_that_has_batch_queues_at_the_broker_gets_them(tmp_path, quick):
+    root = unpacked("rocketmq-5.5.0/batch-queues", tmp_path)
+    with reput.open(root, "r", plugins=["consumequeue"]) as reader:
+        expected = [(each.queue_offset, each.body) for each in reader.messages("orders")]
+
+    with followed(tmp_path / "own", root, quick(metadata=True)) as (own, it):
+        caught_up(it)
+        found = [(each.queue_offset, each.body) for each in own.messages("orders")]
+
+    assert found == expected
+    assert (tmp_path / "own" / "batchconsumequeue" / "orders").exists()
+    with reput.open(tmp_path / "own", "r") as reader:
+        assert reader.problems == ()
+
+
 @pytest.mark.parametrize("make", ["nothing", "no log", "dledger"])
 def test_a_directory_without_a_log_is_refused(tmp_path, master, make):
     if make != "nothing":

@@ -55,8 +55,7 @@ class MasterPoller:
             shared.pause(self.config.ask_interval)
 
     def _save(self, master: Master) -> None:
-        kept = "schedule" in self.store.plugin_objects
-        save_metadata(master, self.store.root, with_delays=not kept)
+        save_metadata(master, self.store)
         with self.shared.changed:
             self.shared.metadata_count += 1
             self.shared.changed.notify_all()

@@ -17,6 +17,7 @@ from reput_server.follow.errors import BrokerError
 from reput_tools.brokerfiles import BrokerDocument, object_of
 
 if TYPE_CHECKING:
+    from reput import Store
     from reput_server.follow.follower.source import Master
 
 __all__ = ["save_metadata"]
@@ -34,26 +35,23 @@ _FILES: Final = (
 )
 
 
-def save_metadata(
-    master: Master, root: str, *, with_delays: bool = True, disk: Disk | None = None
-) -> None:
-    """Request the metadata of a master, and replace the files that changed.
+def save_metadata(master: Master, store: Store) -> None:
+    """Request the metadata of a master, and replace the files of ``store`` that changed.
+
+    How far delay levels are is saved, too, unless the plugin ``schedule`` keeps that file.
 
     Args:
         master: the master.
-        root: directory of the store.
-        with_delays: whether to save how far delay levels are, too; False in a store whose plugin
-            ``schedule`` keeps that file.
-        disk: file operations.
+        store: the replica.
 
     Raises:
         BrokerError: it cannot be reached, or gives no valid answer.
         OSError: a file cannot be written.
     """
-    disk = disk or Disk()
-    directory = os.path.join(root, "config")
+    directory = os.path.join(store.root, "config")
+    keeps_delays = "schedule" in store.plugin_objects
     for code, name, table in _FILES:
-        if code == RequestCode.GET_ALL_DELAY_OFFSET and not with_delays:
+        if code == RequestCode.GET_ALL_DELAY_OFFSET and keeps_delays:
             continue
         try:
             body = master.document(code, name)
@@ -69,4 +67,4 @@ def save_metadata(
             raise BrokerError(master.name, f"its {name} cannot be read: {error}") from error
         if not isinstance(document.get(table), dict):
             raise BrokerError(master.name, f"its {name} has no {table}")
-        BrokerDocument(directory, name, disk, system_clock).replace(document)
+        BrokerDocument(directory, name, Disk(), system_clock).replace(document)

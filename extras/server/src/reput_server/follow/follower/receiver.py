@@ -13,6 +13,7 @@ import attrs
 from reput.errors import CorruptFeedError, DivergedError, FeedGapError, ReputError
 from reput_client.remoting import AddressError, TransferError
 from reput_server.follow.errors import BrokerError
+from reput_server.follow.follower.metadata import save_metadata
 from reput_server.follow.follower.startoffset import Own, check_broker, check_range, first_report
 from reput_server.follow.follower.states import FollowEndedError, State
 from reput_server.follow.replication.hakeepalive import HaKeepAlive
@@ -105,6 +106,9 @@ class Receiver:
             shared.pause(config.settle_time)
         if shared.is_over():
             return
+        if config.metadata and own.is_empty:
+            # A topic's kind of queues must be known before its first record is dispatched.
+            save_metadata(master, self.store)
         with master.connect(facts, config) as connection:
             with shared.changed:
                 shared.connection = connection
