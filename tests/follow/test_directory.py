@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 
 import pytest
 from brokerdirectories import unpacked
 from dledgerlog import DLedgerLog
+from fakemaster import FILE_SIZE
 from followers import WAIT, caught_up, ended
 from masterlogs import CONFIG, bytes_of, message
 
 import reput
-from reput.record.layout import HEADER_DTYPE
+from reput.record.layout import BLANK_MAGIC, HEADER_DTYPE, SIZE_AND_MAGIC
 from reput_client.remoting import encode_report
 from reput_server.follow import (
     BrokerError,
@@ -22,6 +24,7 @@ from reput_server.follow import (
     following,
     open_replica,
 )
+from reput_server.follow.localmaster import connection
 from reput_server.follow.localmaster.master import DirectoryMaster
 from reput_testing.crashes.expectedstate import messages_of
 from reput_tools.brokerfiles import decode
@@ -215,6 +218,39 @@ def test_a_log_of_dledger_becomes_a_plain_one_that_grows(tmp_path, case, quick):
     assert not (tmp_path / "own" / "dledger-n0").exists()
     found = [each for each in verify(tmp_path / "own").findings if each.severity > Severity.NOTICE]
     assert found == []
+
+
+@pytest.mark.parametrize("keeps_plain", [True, False])
+def test_a_log_that_dledger_takes_over_is_followed_there(
+    tmp_path, master, quick, keeps_plain, monkeypatch
+):
+    monkeypatch.setattr(connection, "_HEARTBEAT_SECONDS", 0.02)
+    with writing(tmp_path / "plain") as store:
+        store.put_many([message(number, seed=3) for number in range(60)])
+        records = [batch.record(row) for batch in store.scan() for row in range(len(batch))]
+    ledger = DLedgerLog(tmp_path / "new", FILE_SIZE, FILE_SIZE if keeps_plain else 0)
+    for record in records:
+        ledger.append(record)
+    ledger.write()
+    with writing(master, 30) as store:
+        end = store.log.max_physical_offset
+
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        if keeps_plain:
+            with (master / "commitlog" / ("0" * 20)).open("r+b") as opened:
+                opened.seek(end)
+                opened.write(SIZE_AND_MAGIC.pack(FILE_SIZE - end, BLANK_MAGIC))
+        else:
+            shutil.rmtree(master / "commitlog")
+        ledger.folder.rename(master / ledger.folder.name)
+        if keeps_plain:
+            with it._shared.changed:
+                assert it._shared.changed.wait_for(lambda: own.fed_offset > FILE_SIZE, WAIT)
+            caught_up(it)
+            assert len(list(messages_of(own))) == 90
+        else:
+            assert ended(it).state is State.DIVERGED
 
 
 def test_only_committed_entries_are_followed_and_damage_is_named(tmp_path, master, quick):

@@ -11,6 +11,8 @@ from reput_client.remoting import Transfer, last_report
 from reput_server.follow.errors import BrokerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput.log import LogView
     from reput_server.follow.localmaster.ledgerview import LedgerView
 
@@ -27,16 +29,24 @@ class DirectoryConnection:
     Used by one thread; only `abort` may be called by others.
     """
 
-    def __init__(self, name: str, log: LogView | LedgerView, look_interval: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        log: LogView | LedgerView,
+        look_interval: float,
+        check_place: Callable[[], None],
+    ) -> None:
         """Read nothing yet.
 
         Args:
             name: the directory, for errors.
             log: the log, open for reading.
             look_interval: seconds between two looks for new bytes.
+            check_place: raises a `BrokerError` if the broker writes its log elsewhere by now.
         """
         self.name = name
         self._log = log
+        self._check_place = check_place
         self._look_interval = look_interval
         self._offset: int | None = None
         """Physical offset of the next byte; None before the first report."""
@@ -60,7 +70,8 @@ class DirectoryConnection:
         """Return the next bytes of the log, or a heartbeat when none came in ``seconds``.
 
         Raises:
-            BrokerError: the bytes cannot be read, or they are not what they were before.
+            BrokerError: the bytes cannot be read, they are not what they were before, or the
+                broker writes its log elsewhere.
         """
         assert self._offset is not None
         end = time.monotonic() + min(seconds, _HEARTBEAT_SECONDS)
@@ -74,6 +85,7 @@ class DirectoryConnection:
             left = end - time.monotonic()
             if left <= 0:
                 self._compare(self._offset)
+                self._check_place()
                 return [Transfer(self._offset, b"")]
             self._aborted.wait(min(self._look_interval, left))
         raise BrokerError(self.name, self._why_aborted)

@@ -41,6 +41,8 @@ class DirectoryMaster:
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._log: LogView | LedgerView | None = None
+        self._ledger: str | None = None
+        """The folder of DLedger from which the log is read; None for a plain log."""
 
     def facts(self) -> BrokerFacts:
         """Open the directory again, and return what it says of its broker.
@@ -49,6 +51,7 @@ class DirectoryMaster:
             BrokerError: it has no commit log, or it cannot be read.
         """
         self._replace(None)
+        self._ledger = self._ledger_now()  # before the opening, so that a check sees a later change
         first = self._first_file()
         try:
             size = os.stat(first).st_size
@@ -107,7 +110,9 @@ class DirectoryMaster:
         Raises:
             BrokerError: `facts` was not called before.
         """
-        return DirectoryConnection(self.name, self._opened(), config.look_interval)
+        return DirectoryConnection(
+            self.name, self._opened(), config.look_interval, self._check_place
+        )
 
     def close(self) -> None:
         """Close the directory's files."""
@@ -126,9 +131,28 @@ class DirectoryMaster:
                 raise BrokerError(self.name, "it is not open")
             return self._log
 
+    def _ledger_now(self) -> str | None:
+        """Return the folder in which DLedger keeps the log; None if none does."""
+        try:
+            return ledger_in(self.name, Disk())
+        except FileNotFoundError:
+            return None  # as a directory without a log
+        except OSError as error:
+            raise BrokerError(self.name, error.strerror or str(error)) from error
+
+    def _check_place(self) -> None:
+        """Check that the log is where it was when it was opened.
+
+        A broker that is started with DLedger closes its plain log, and a reader of that log would
+        wait for more for ever.
+        """
+        now = self._ledger_now()
+        if now != self._ledger:
+            raise BrokerError(self.name, f"its log goes on in {now or _LOG}; it is opened again")
+
     def _first_file(self) -> str:
         """Return the path of the log's first file."""
-        ledger = ledger_in(self.name, Disk())
+        ledger = self._ledger_now()
         folders = [_LOG] if ledger is None else [_LOG, os.path.join(ledger, "data")]
         for folder in folders:
             directory = os.path.join(self.name, folder)
