@@ -24,6 +24,7 @@ import reput
 from reput_tools.doctor import Severity, verify
 
 KINDS = {
+    "4.8.0": "4.8.0",
     "4.9.7": "4.9.7",
     "5.1.4": "5.1.4",
     "5.3.3": "5.3.3",
