@@ -29,7 +29,6 @@ rows = st.tuples(
         st.dictionaries(st.sampled_from(["p", "q", "TAGS", "INNER_X"]), values),
     ),
 )
-# Rows of one shape take a way of their own; rows of many shapes another.
 same_shape = st.tuples(
     st.sampled_from(["A", "B"]),
     st.binary(max_size=20),
@@ -111,6 +110,25 @@ def test_properties_can_be_columns_by_name():
 
     assert _together(prepare_columns(columns, ENCODER)) == _one_by_one(messages)
     assert _one_by_one(columns.to_messages()) == _one_by_one(messages)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), words), st.one_of(st.none(), words)), max_size=3),
+    st.dictionaries(st.sampled_from(["p", "KEYS", "TAGS", "é"]), words, max_size=2),
+    st.lists(words, min_size=3, max_size=3),
+)
+def test_properties_by_name_encode_as_those_of_rows_do(rows, single, several):
+    columns = reput.Columns(
+        topic="T",
+        body=[b"0"] * len(rows),
+        keys=[keys for keys, _ in rows],
+        tags=[tags for _, tags in rows],
+        properties={**single, "q": several[: len(rows)]},
+    )
+    expected = _outcome(lambda: _one_by_one(columns.to_messages()))
+
+    assert _outcome(lambda: _together(prepare_columns(columns, ENCODER))) == expected
 
 
 def _pair(texts):

@@ -1,35 +1,30 @@
 """Encodes many messages at once: header fields in numpy, bytes joined once.
 
-`Columns` or a list of messages become `PreparedMany` before the first byte is written. Each message
-costs one C call for each of its parts (checksum, slices, join) and no Python frame.
+`Columns` or a list of messages become `PreparedMany` before the first byte is written.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from reput.errors import MessageIllegalError, MessageTooLargeError
-from reput.record.checksum import crc32
+from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
+from reput.record.checksum import SECTOR_SIZE, crc32, looks_torn
 from reput.record.encoding.encoder import Encoder
-from reput.record.encoding.recordtails import (
-    Tails,
-    are,
-    refuse_above,
-    tails_at_once,
-    tails_one_by_one,
-    transposed,
-)
 from reput.record.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,
     HOST_SIZE,
     HOSTS_V6,
+    PROPERTIES_SIZE_MAX,
+    PROPERTY_CRC,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
@@ -46,10 +41,10 @@ __all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages", "ro
 
 _CHUNK_SIZE = 4 << 20
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *NUMBERS)
+_SPECIAL = b"INNER_"  # begins the names of properties of light queues and inner batches
 _WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
 _SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
 _INT64_MAX = (1 << 63) - 1
-_GROUPS_SPREAD = 4  # possible queues (topics times queue ids) for each row
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -88,6 +83,11 @@ class Columns:
         plain = _without_pairs(self)
         rows = zip(*(_rows(plain, name) for name in _FIELDS), strict=True)
         return [Message(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+
+
+_Tails = tuple[list[bytes], "npt.NDArray[np.int64]", bool]
+"""The bytes after each body, their sizes, and whether a row may have properties of light queues or
+inner batches, or a record checksum."""
 
 
 @attrs.define(eq=False)
@@ -236,24 +236,24 @@ def _prepare(
         if not all(len(host) == HOST_SIZE for host in packed):
             return None
     topics = list(_rows(columns, "topic"))
-    if not are(topics, str):
+    if not _are(topics, str):
         topics = [plain_text("topic", topic) for topic in topics]
-    tails = _tails(columns, encoder, topics)
-    if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or tails.special:
+    tails, tail_size, is_special = _tails(columns, encoder, topics)
+    if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or is_special:
         return None
     bodies = _bodies(columns.body)
-    if not are(bodies, bytes):
+    if not _are(bodies, bytes):
         bodies = [
             body if type(body) is bytes else plain_bytes("body", body, row)
             for row, body in enumerate(bodies)
         ]
     body_size = np.fromiter(map(len, bodies), np.int64, count)
-    refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
+    _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
 
     distinct = list(dict.fromkeys(topics))
     number_of = {topic: number for number, topic in enumerate(distinct)}
     topic_number = np.fromiter(map(number_of.__getitem__, topics), np.int64, count)
-    size = body_size + tails.size + HEADER_SIZE
+    size = body_size + tail_size + HEADER_SIZE
 
     header = np.zeros(count, HEADER_DTYPE)
     header["size"] = size
@@ -274,14 +274,9 @@ def _prepare(
     queues = given["queue_id"]
     if queues is None or (isinstance(queues, list | tuple) and None in queues):
         given["queue_id"] = _chosen(queues, encoder, topic_number, distinct)
-    zeros = np.zeros(count, np.int64)
-    numbers = {
-        name: zeros if _is_zero(column, count) else _integers(name, column, count)
-        for name, column in given.items()
-    }
+    numbers = {name: _integers(name, column, count) for name, column in given.items()}
     for name, column in numbers.items():
-        if column is not zeros:
-            header[name] = column
+        header[name] = column
     queue_id, sys_flag = numbers["queue_id"], numbers["sys_flag"]
     if count and int(queue_id.min()) < 0:
         raise MessageIllegalError("queue_id", int(queue_id.min()), None, "0 or more expected")
@@ -297,7 +292,7 @@ def _prepare(
         header=header,
         born_given=born_given,
         bodies=bodies,
-        tails=tails.texts,
+        tails=tails,
         group=group,
         group_keys=group_keys,
         counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
@@ -335,25 +330,85 @@ def rows_of(columns: Columns, name: str) -> list[Any]:
     return list(_rows(_without_pairs(columns), name))
 
 
-def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
+def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> _Tails:
     keys, tags = list(_rows(columns, "keys")), list(_rows(columns, "tags"))
-    properties: Any = columns.properties
-    if properties is None or isinstance(properties, Mapping):
-        count = len(topics)
-        named: dict[str, Any] | None = {
-            name: list(_spread("properties", column, count))
-            for name, column in (properties or {}).items()
-        }
-    else:
-        rows = list(_rows(columns, "properties"))
-        if are(rows, bytes) and are(keys, NoneType) and are(tags, NoneType):
-            return tails_one_by_one(encoder, topics, rows)
-        named = transposed(rows)
-    tails = tails_at_once(encoder, topics, keys, tags, named)
-    if tails is None:
-        texts = list(map(property_text, keys, tags, _rows(columns, "properties")))
-        tails = tails_one_by_one(encoder, topics, texts)
-    return tails
+    texts: list[Any] | None = None
+    if isinstance(columns.properties, Mapping):
+        texts = _texts_of_columns(keys, tags, columns.properties)
+    if texts is None:
+        texts = list(_rows(columns, "properties"))
+        if not (_are(texts, bytes) and _are(keys, NoneType) and _are(tags, NoneType)):
+            texts = list(map(property_text, keys, tags, texts))
+    return _tails_of(encoder, topics, texts)
+
+
+def _texts_of_columns(
+    keys: list[Any], tags: list[Any], properties: Mapping[Any, Any]
+) -> list[bytes] | None:
+    """Return the property texts of rows with values for all names; None if `property_text` must."""
+    fields = {
+        name: column
+        for name, column in ((PROPERTY_KEYS, keys), (PROPERTY_TAGS, tags))
+        if not _are(column, NoneType)
+    }
+    if not fields.keys().isdisjoint(properties) or "" in keys:
+        return None
+    fields |= {
+        name: list(_spread("properties", properties[name], len(keys))) for name in properties
+    }
+    parts: list[Iterable[str]] = []
+    for name, column in fields.items():
+        is_plain = type(name) is str and name.isascii() and name.isprintable() and name
+        if not is_plain or not _are(column, str):
+            return None
+        parts += itertools.repeat(f"{name}\x01"), column, itertools.repeat("\x02")
+    texts = list(map("".join, zip(*parts, strict=False)))
+    whole = "".join(texts)
+    # What else a text may hold, or is refused for, `property_text` knows.
+    is_joined = bool(fields) and whole.isascii()
+    if not is_joined or whole.count("\x02") != len(fields) * len(keys):
+        return None
+    return [text.encode() for text in texts]
+
+
+def _tails_of(encoder: Encoder, topics: Sequence[str], properties: Sequence[bytes]) -> _Tails:
+    """Return the tails of rows with these property texts.
+
+    Raises:
+        PropertiesSizeError: a property text is over the limit.
+        MessageIllegalError: no valid topic, or a property text that looks torn.
+    """
+    count = len(topics)
+    properties_size = np.fromiter(map(len, properties), np.int64, count)
+    _refuse_above("properties", properties_size, PROPERTIES_SIZE_MAX, PropertiesSizeError)
+    suspects = (text for text in properties if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE)
+    for reason in map(looks_torn, suspects):
+        if reason is not None:
+            raise MessageIllegalError("properties", None, None, reason)
+    known = {topic: encoder.encode_topic(topic)[1] for topic in dict.fromkeys(topics)}
+    sizes = properties_size.astype(">i2").view("V2").tolist()
+    named = map(known.__getitem__, topics)
+    texts = list(map(b"".join, zip(named, sizes, properties, strict=True)))
+    size = np.fromiter(map(len, texts), np.int64, count)
+    joined = b"".join(properties)
+    return texts, size, _SPECIAL in joined or PROPERTY_CRC.encode() in joined
+
+
+def _are(values: Sequence[Any], kind: type) -> bool:
+    """Whether all values are of exactly this class; the first one decides it mostly."""
+    return not values or (type(values[0]) is kind and set(map(type, values)) == {kind})
+
+
+def _refuse_above(
+    field: str,
+    sizes: npt.NDArray[np.int64],
+    limit: int,
+    error: type[MessageTooLargeError | PropertiesSizeError],
+) -> None:
+    """Raise ``error`` for the largest of ``sizes``, which are of rows, if it is over the limit."""
+    if len(sizes) and int(sizes.max()) > limit:
+        row = int(sizes.argmax())
+        raise error(field, int(sizes[row]), limit, f"row {row}: bytes")
 
 
 def _first_offset(following: int, count: int) -> int:
@@ -365,25 +420,9 @@ def _first_offset(following: int, count: int) -> int:
 def _groups(
     topic_number: npt.NDArray[np.int64], queue_id: npt.NDArray[np.int64], topics: list[str]
 ) -> tuple[npt.NDArray[np.int64], list[tuple[str, int]]]:
-    width = int(queue_id.max()) + 1 if len(queue_id) else 0
-    if width * len(topics) > _GROUPS_SPREAD * len(queue_id):
-        both = topic_number << 32 | queue_id
-        distinct, group = np.unique(both, return_inverse=True)
-        keys = [(topics[value >> 32], value & 0xFFFFFFFF) for value in distinct.tolist()]
-        return group.astype(np.int64), keys
-    both = topic_number * width + queue_id
-    present = np.zeros(width * len(topics), bool)
-    present[both] = True
-    number = np.cumsum(present) - 1
-    places = [divmod(value, width) for value in np.flatnonzero(present).tolist()]
-    return number[both], [(topics[topic], queue) for topic, queue in places]
-
-
-def _is_zero(column: Any, count: int) -> bool:
-    """Whether ``column`` has ``count`` rows that are 0; cheaper than converting it to an array."""
-    if type(column) is list:
-        return column.count(0) == len(column) == count
-    return type(column) is int and column == 0
+    distinct, group = np.unique(topic_number << 32 | queue_id, return_inverse=True)
+    keys = [(topics[value >> 32], value & 0xFFFFFFFF) for value in distinct.tolist()]
+    return group.astype(np.int64), keys
 
 
 def _rows(columns: Columns, name: str) -> Any:
