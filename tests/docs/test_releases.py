@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from brokerdirectories import RELEASES, WRITTEN
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/compatibility.md").read_text()
@@ -29,8 +30,10 @@ USES = {
     "newest: RocketMQ": ["5.3.3"],
     "java: JavaStore": _versions("tests/interop/java_store.py"),
     "RECORDED[": ["5.5.0"],
+    "WRITTEN": [*RELEASES],
 }
 """Releases that a test has without naming them, by what is in its module."""
+CELL = r"–|refused|not needed|(refused, )?\d+(, \d+)*"
 
 
 @pytest.mark.parametrize("number", TESTS)
@@ -46,9 +49,21 @@ def test_each_test_of_a_row_has_its_release(row):
     numbers = [number for cell in row[2:] for number in re.findall(r"\d+", cell)]
 
     assert len(row) == 9
-    assert numbers
-    assert all(re.fullmatch(r"–|\d+(, \d+)*", cell) for cell in row[2:])
+    assert all(re.fullmatch(CELL, cell) for cell in row[2:])
     for number in numbers:
         text = (ROOT / TESTS[number].partition("::")[0]).read_text()
         known = [each for word, releases in USES.items() if word in text for each in releases]
         assert row[1] in text or row[1] in known, TESTS[number]
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_each_release_that_writes_a_kind_of_directory_has_a_row(kind):
+    name, releases = WRITTEN[kind]
+
+    rows = {row[1]: row[2:] for row in ROWS if row[0] == name}
+
+    assert [each for each in rows if each != "4.9.8"] == [*releases]
+
+
+def test_every_row_is_of_a_kind_that_brokers_write():
+    assert {row[0] for row in ROWS} == {name for name, _ in WRITTEN.values()}

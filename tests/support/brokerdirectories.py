@@ -16,6 +16,20 @@ RECORDED = {
     "rocksdb-queues": "rocketmq-5.5.0/rocksdb-queues",
 }
 """Recorded stores by the kind of their files that are not written."""
+RELEASES = ("4.8.0", "4.9.7", "5.1.4", "5.3.3", "5.4.0", "5.5.0")
+"""Releases whose brokers run in tests; Maven has no broker of 4.9.8."""
+WRITTEN = {
+    "plain": ("plain queues", RELEASES),
+    "dledger": ("DLedger", RELEASES),
+    "dledger-killed": ("DLedger, killed", RELEASES),
+    "dledger-mixed": ("DLedger after a plain log", RELEASES),
+    "batch": ("batch queues", RELEASES[2:]),
+    "rocksdb": ("queues and settings in RocksDB", RELEASES[3:]),
+    "rocksdb-and-plain": ("queues in RocksDB and plain ones", RELEASES[3:]),
+    "settings": ("settings in RocksDB, version 2", RELEASES[3:]),
+    "settings-single": ("queues in RocksDB, settings in one database", RELEASES[4:]),
+}
+"""Kinds of directories: the name in docs/compatibility.md, and the releases that write them."""
 
 
 def unpacked(case: str, target: Path) -> Path:
