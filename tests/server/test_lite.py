@@ -256,6 +256,22 @@ def test_what_is_refused(served):
     assert taken(peer, consumer_group="no").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
+def test_lite_topics_of_a_deleted_topic_do_not_count(serve):
+    served = serve(sections=SECTIONS)
+    set_up(served)
+    peer = served.peer()
+    assert [send(peer, each) for each in "abcd"] == [OK] * 3 + [ResponseCode.LMQ_QUOTA_EXCEEDED]
+    served.wait_counted()
+
+    assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic=TOPIC)).code == OK
+    set_up(served)
+
+    assert [send(peer, each) for each in "addef"] == [OK] * 4 + [ResponseCode.LMQ_QUOTA_EXCEEDED]
+    served._open.close()
+    served = serve(sections=SECTIONS)
+    assert [send(served.peer(), each) for each in "ag"] == [OK, ResponseCode.LMQ_QUOTA_EXCEEDED]
+
+
 def test_other_requests_come_between_the_parts_of_a_large_subscription(serve, monkeypatch):
     served = serve(sections=SECTIONS)
     set_up(served, **{"lite.sub.client.quota": "-1"})

@@ -206,6 +206,7 @@ class PluginOpener:
             store=self.access(name),
             wake=lambda: self.wake(name),
             renew_interest=self.renew_interest,
+            hide_light_queues=self.log.hide_light_queues,
         )
 
     def _note_loss(self, loss: Loss) -> None:

@@ -15,7 +15,7 @@ from reput.log.writer.queueoffsets import QueueFloors
 from reput.plugin.storeaccess import NoStore, StoreAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from reput.log.damage import Loss
     from reput.log.progress import Recorded
@@ -89,6 +89,11 @@ class StoreContext:
     """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
     renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has the store read `Plugin.put_interest` again, before it returns. From any thread."""
+    hide_light_queues: Callable[[Mapping[str, int]], None] = attrs.field(
+        default=lambda ends: None, repr=False
+    )
+    """Names all light queues that are deleted, with their next queue offsets: one that still ends
+    there does not count for ``max_light_queues``. From any thread, but not inside of a put."""
 
     def directory(self, *names: str) -> str:
         """Return a path below the store's root; refuse names that would lead out of it.

@@ -64,7 +64,9 @@ class PluginFiles:
             ConsumerOffsets(document(offsets.FILE_NAME), light, begun, known.cover),
             SubscriptionGroups(document(groups.FILE_NAME), known),
             known,
-            DeletedTopics(document(deleted.FILE_NAME, *_OWN_DIRECTORY)),
+            DeletedTopics(
+                document(deleted.FILE_NAME, *_OWN_DIRECTORY), hide_light=context.hide_light_queues
+            ),
             RequestModes(document(requestmodes.FILE_NAME)),
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,7 @@ class CommitLog(WritableLog):
     """Takes a master's bytes, in a replica that is open for writing."""
     _light_queues: LightQueueLimit | None = None
     """Counts the light queues; None before the first message of one, and after a failed append."""
+    _hidden: Mapping[str, int] = MappingProxyType({})
 
     def start_feeding(self, feeding: ReplicaAppender) -> None:
         """Accept a master's bytes, which ``feeding`` appends, and no puts."""
@@ -167,9 +169,15 @@ class CommitLog(WritableLog):
             return None
         if self._light_queues is not None:
             return self._light_queues
-        stored = self._appender.queue_offsets().items()
-        count = sum(offset > 0 and key[0].startswith(LIGHT_QUEUE_PREFIX) for key, offset in stored)
-        return LightQueueLimit(self.config.max_light_queues, count)
+        limit = LightQueueLimit(self.config.max_light_queues, hidden=self._hidden)
+        for (name, _), offset in self._appender.queue_offsets().items():
+            limit.count += name.startswith(LIGHT_QUEUE_PREFIX) and limit.is_counted(name, offset)
+        return limit
+
+    def hide_light_queues(self, ends: Mapping[str, int]) -> None:
+        """See `reput.plugin.StoreContext.hide_light_queues`."""
+        with self._lock:
+            self._hidden, self._light_queues = ends, None
 
     def _append_placed(self, placed: InQueues, *, has_room: bool) -> Receipt:
         """Append a message of any kind, light-queue messages and inner batches included."""

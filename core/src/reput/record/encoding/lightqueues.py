@@ -76,6 +76,12 @@ class LightQueueLimit:
 
     max_count: int
     count: int = 0
+    hidden: Mapping[str, int] = attrs.field(factory=dict)
+    """Names of light queues that do not count as long as they end at this queue offset."""
+
+    def is_counted(self, name: str, next_offset: int) -> bool:
+        """Whether a light queue with that next queue offset counts."""
+        return next_offset > self.hidden.get(name, 0)
 
     def add(self, count: int) -> None:
         """Count further light queues.
@@ -147,7 +153,7 @@ def with_light_queue_offsets(
         key = name, 0
         offsets[key] = next_offsets[key]
         texts.append(str(offsets[key]))
-    limit.add(sum(not offset for offset in offsets.values()))
+    limit.add(sum(not limit.is_counted(key[0], offset) for key, offset in offsets.items()))
     properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
     return _with_properties(message, properties), offsets
 

@@ -67,6 +67,8 @@ class DeletedTopics:
     )
     """Returns the queue offset of the first message of a queue, from a floor on, that is at a
     physical offset or after it; and whether that is final, as no message before it can come."""
+    hide_light: Callable[[Mapping[str, int]], None] = lambda floors: None
+    """Gets the floors of all deleted light queues when they change."""
     _floors: dict[str, dict[int, int]] = attrs.field(init=False, factory=dict)
     _positions: dict[str, int] = attrs.field(init=False, factory=dict)
     """By topic: the end of the log when the topic was deleted."""
@@ -84,6 +86,13 @@ class DeletedTopics:
         self._floors, self._positions = _floors_of(document), _positions_of(document)
         self._settled = set()
         self._lite_floors = {}
+        self._hide_light()
+
+    def _hide_light(self) -> None:
+        floors = self._floors.items()
+        self.hide_light(
+            {name: at[0] for name, at in floors if name.startswith(LIGHT_PREFIX) and at}
+        )
 
     def require(self) -> None:
         """See `SettingsTable.require`; messages of deleted topics would be seen."""
@@ -171,6 +180,7 @@ class DeletedTopics:
                     for each in self._settled
                     if each[0] not in merged and _parent_of(each[0]) not in merged
                 }
+            self._hide_light()
 
     def forget(self, topics: set[str]) -> None:
         """Drop the notes of topics of which the store has no queue any more.
@@ -193,6 +203,7 @@ class DeletedTopics:
             self._positions = {
                 key: each for key, each in self._positions.items() if key not in topics
             }
+            self._hide_light()
 
 
 def _parent_of(topic: str) -> str:
