@@ -8,8 +8,10 @@ import shutil
 import threading
 
 import pytest
+from compactedstores import open_store as open_sized
 
 import reput
+import reput_compaction.plugin
 from reput.errors import MessageIllegalError, ReadOnlyStoreError
 from reput.files import FilePool
 from reput.status import ReadStatus
@@ -34,6 +36,15 @@ def open_store(root, clock=None, disk=None, plugins=("compaction",), **options):
         clock=clock or ManualClock(),
         disk=disk or QuickDisk(),
     )
+
+
+def compacted(root, sizes):
+    """A store with two queues, compacted; each has three pairs of files or more."""
+    store = open_sized(root, sizes=sizes)
+    for queue_id in (0, 1):
+        put(store, *[(f"k{n}", b"%d" % n * 20) for n in range(20)], queue_id=queue_id)
+    store.plugin("compaction").compact()
+    return store
 
 
 def put(store, *pairs, queue_id=0):
@@ -289,6 +300,30 @@ def test_a_reader_in_another_store_object_follows_compactions(tmp_path):
             assert read(reader) == read(store)
             with pytest.raises(ReadOnlyStoreError):
                 reader.plugin("compaction").compact()
+
+
+def test_a_reader_looks_for_the_sizes_of_files_again_only_if_they_have_changed(
+    tmp_path, monkeypatch
+):
+    looks = []
+    find_sizes = reput_compaction.plugin.find_sizes
+    monkeypatch.setattr(
+        reput_compaction.plugin, "find_sizes", lambda *args: looks.append(1) or find_sizes(*args)
+    )
+    with compacted(tmp_path / "store", (1200, 200)), compacted(tmp_path / "other", (2400, 400)):
+        pass
+    looks.clear()
+    options = {"plugins": ["compaction"], "config": {"compaction": {"topics": ["t"]}}}
+    with reput.open(tmp_path / "store", "r", **options) as reader:
+        before = [read(reader), read(reader, queue_id=1), reader.queues()]
+        assert len(looks) == 2  # one at the opening
+
+        for name in ("compaction", "reput/compaction"):
+            shutil.rmtree(tmp_path / "store" / name)
+            shutil.move(tmp_path / "other" / name, tmp_path / "store" / name)
+
+        assert [read(reader), read(reader, queue_id=1), reader.queues()] == before
+        assert len(looks) == 3
 
 
 def test_queues_say_what_reads_find(tmp_path):

@@ -37,7 +37,9 @@ class TailingReader:
 
     context: StoreContext
     sizes: Callable[[], FileSizes]
-    """Finds out how large files are."""
+    """Finds out how large files are; looks at the directories of all queues."""
+    _sizes: FileSizes | None = attrs.field(init=False, default=None)
+    """What `sizes` returned; forgotten when files contradict it: a rebuild may change it."""
     _known: dict[tuple[object, ...], tuple[int, ...]] = attrs.field(factory=dict)
     """Extent of closed pairs, by path and what else identifies a file."""
 
@@ -63,6 +65,7 @@ class TailingReader:
             except (FileNotFoundError, CorruptFileError):
                 if is_last:
                     raise
+                self._sizes = None
             finally:
                 pool.close()
                 pool = FilePool(self.context.disk, _FILES_OPEN, write=False)
@@ -70,7 +73,8 @@ class TailingReader:
 
     def _load(self, pool: FilePool, topic: str, queue_id: int) -> CompactedQueue:
         places = Places.of(self.context, topic, queue_id)
-        files = PairFiles(self.context.root, self.context.disk, pool, self.sizes())
+        sizes = self._sizes = self._sizes or self.sizes()
+        files = PairFiles(self.context.root, self.context.disk, pool, sizes)
         # The log first: a note that is read later may state an offset that was not in the log yet.
         limit = self.context.log.max_physical_offset
         pairs, _ = paired(self.context.disk, places)
