@@ -70,11 +70,10 @@ TOX = $(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CAR
 test: $(BIN)/tox ## all tests together with one case of each proof; lint; types; prose
 	@$(TOX) run-parallel -m test --parallel auto --parallel-live $(ARGS)
 
-ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, all proofs, other interpreters
+ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, proofs, other interpreters
 	@$(BIN)/python packaging/changed.py --explain
-	@$(TOX) run-parallel -m ci --parallel auto --parallel-no-spinner $(ARGS) && \
-	  changed="$$($(BIN)/python packaging/changed.py)" && if [ -n "$$changed" ]; then \
-	  $(TOX) run-parallel -e "$$changed" --parallel auto --parallel-no-spinner $(ARGS); fi
+	@REPUT_CHANGED="$$($(BIN)/python packaging/changed.py)" || exit; export REPUT_CHANGED; \
+	  $(TOX) run-parallel -m ci --parallel auto --parallel-no-spinner $(ARGS)
 
 matrix: $(BIN)/tox ## both, and Spark, Rust and the site whether they have changed or not
 	@REPUT_FILES=1/1; export REPUT_FILES; $(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)

@@ -55,7 +55,7 @@ import sparsecopy  # noqa: E402
 import spreadcollection  # noqa: E402
 
 from reput import CommitLogConfig  # noqa: E402
-from reput_testing.casebudget import is_one_case, part  # noqa: E402
+from reput_testing.casebudget import is_one_case, is_whole, part  # noqa: E402
 
 _DEFAULTS: dict[str, Any] = CommitLogConfig.__init__.__kwdefaults__  # type: ignore[assignment]
 _USUAL_QUEUES: int = _DEFAULTS["default_queue_count"]
@@ -103,20 +103,21 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Keep one case of each proof, some costly tests and a tenth of the random examples.
 
     It does so if one case is asked for. The case is one of the parameters of a test function with
-    the mark ``proof``; `casebudget.part` chooses among the cases inside of it.
+    the mark ``proof``; `casebudget.part` chooses among the cases inside of it. If a part of the
+    cases is asked for, it keeps that part of the parameters of each function with the mark
+    ``alike``.
     """
     if folders := config.stash[_FOLDERS]:
         spreadcollection.in_order(items, folders)
-    if not is_one_case():
+    if is_whole():
         return
-    proofs: dict[str, list[Any]] = {}
-    for item in items:
-        _try_fewer_examples(item)
-        if item.get_closest_marker("proof"):
-            proofs.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {id(part(cases)[0]) for cases in proofs.values()}
-    left = [item for cases in proofs.values() for item in cases if id(item) not in kept]
-    left += [item for item in items if item.get_closest_marker("costly") and not _is_chosen(item)]
+    left = _not_in_part(items, "proof" if is_one_case() else "alike")
+    if is_one_case():
+        for item in items:
+            _try_fewer_examples(item)
+        left += [
+            each for each in items if each.get_closest_marker("costly") and not _is_chosen(each)
+        ]
     config.hook.pytest_deselected(items=left)
     dropped = {id(item) for item in left}
     items[:] = [item for item in items if id(item) not in dropped]
@@ -134,6 +135,16 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give them back: extensions report objects that the collector has not reached at the end."""
     gc.unfreeze()
+
+
+def _not_in_part(items: list[Any], mark: str) -> list[Any]:
+    """Return the cases that this run leaves out, of the functions with a mark."""
+    functions: dict[str, list[Any]] = {}
+    for item in items:
+        if item.get_closest_marker(mark):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(item) for cases in functions.values() for item in part(cases)}
+    return [item for cases in functions.values() for item in cases if id(item) not in kept]
 
 
 def _is_chosen(item: Any) -> bool:

@@ -34,6 +34,7 @@ def test_the_benchmarks_list_their_cases_without_running_any():
 
 @pytest.mark.slow
 @pytest.mark.proof
+@pytest.mark.alike
 @pytest.mark.parametrize(("group", "at_least"), [((), 50), (("--java",), 14)], ids=["all", "java"])
 def test_every_case_runs_or_says_what_it_lacks(tmp_path, group, at_least):
     command = [sys.executable, "-m", "benchmarks", "--smoke", "--directory", str(tmp_path), *group]

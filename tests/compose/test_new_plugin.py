@@ -104,6 +104,7 @@ def test_a_new_plugin_counts_again_where_another_program_wrote_its_file(
 
 
 @pytest.mark.slow
+@pytest.mark.alike
 @pytest.mark.parametrize(
     ("given", "chosen", "least"),
     [

@@ -50,6 +50,7 @@ def test_a_healthy_store_needs_no_repair(tmp_path, name):
 
 
 @pytest.mark.proof
+@pytest.mark.alike
 @pytest.mark.parametrize("case", chosen(), ids=lambda case: case.name)
 @pytest.mark.costly
 def test_a_sick_store_is_named_and_mended(tmp_path, case):

@@ -305,6 +305,7 @@ def assert_same_columns(answer, columns):
 
 
 @pytest.mark.proof
+@pytest.mark.alike
 @pytest.mark.parametrize("mode", ["w", "r"])
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed, monkeypatch):
