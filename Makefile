@@ -63,6 +63,10 @@ native-installed: $(BIN)/tox
 	@if ! $(HAS_CARGO); then echo 'reput-native: not built, as there is no cargo; the kernels run in Python' >&2; \
 	  elif ! $(INSTALL) --no-deps ./native; then echo 'reput-native: cannot be built; the kernels run in Python' >&2; fi
 
+# Environments that run at the same time: one more than there are cores, as each waits for the disk,
+# for other processes or for packages now and then.
+JOBS = $(shell $(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
+
 # Runs environments of tox. Environments that need Java or cargo are skipped where there is none.
 TOX = $(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
   PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox
@@ -73,10 +77,10 @@ test: $(BIN)/tox ## all tests together with one case of each proof; lint; types;
 ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, proofs, other interpreters
 	@$(BIN)/python packaging/changed.py --explain
 	@REPUT_CHANGED="$$($(BIN)/python packaging/changed.py)" || exit; export REPUT_CHANGED; \
-	  $(TOX) run-parallel -m ci --parallel auto --parallel-no-spinner $(ARGS)
+	  $(TOX) run-parallel -m ci --parallel $(JOBS) --parallel-no-spinner $(ARGS)
 
 matrix: $(BIN)/tox ## both, and Spark, Rust and the site whether they have changed or not
-	@REPUT_FILES=1/1; export REPUT_FILES; $(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)
+	@REPUT_FILES=1/1; export REPUT_FILES; $(TOX) run-parallel -m test ci changed --parallel $(JOBS) --parallel-no-spinner $(ARGS)
 
 nightly: $(BIN)/tox ## every case of everything, for hours; a failure is bisected, and its command printed
 	@$(TOX) --version >/dev/null; REPUT_FILES=1/1 PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \

@@ -34,6 +34,7 @@ _PROOFS = {
     "reput_testing.crashes.crashrules",
     "reput_testing.crashes.killrules",
 }
+_PROOF_RULES = {"test_a_disk_that_is_full_for_a_while_stops_nothing"}  # of other modules
 _COSTLY = {  # rules of a contract that try many logs or kills; each is tried with every plugin
     "test_a_failed_dispatch_can_be_tried_again",
     "test_a_kill_between_any_two_file_operations_costs_nothing",
@@ -93,9 +94,11 @@ def pytest_itemcollected(item: Any) -> None:
     """
     function = getattr(item, "function", None)
     module = getattr(function, "__module__", "")
-    if module in _PROOFS:
+    if not module.startswith("reput_testing."):
+        return
+    if module in _PROOFS or function.__name__ in _PROOF_RULES:
         item.add_marker("proof")
-    if module.startswith("reput_testing.") and function.__name__ in _COSTLY:
+    if function.__name__ in _COSTLY:
         item.add_marker("costly")
 
 

@@ -106,6 +106,7 @@ def bytes_of(prepared):
     return prepared.encode(slice(None), zeros, zeros, 77)
 
 
+@pytest.mark.costly
 @given(st.lists(ROW, min_size=1, max_size=6))
 def test_rows_become_the_messages_that_they_mean(rows):
     encoder = Encoder()
