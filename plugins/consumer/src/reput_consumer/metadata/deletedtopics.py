@@ -91,7 +91,7 @@ class DeletedTopics:
     def _hide_light(self) -> None:
         floors = self._floors.items()
         self.hide_light(
-            {name: at[0] for name, at in floors if name.startswith(LIGHT_PREFIX) and at}
+            {name: at[0] for name, at in floors if name.startswith(LIGHT_PREFIX) and 0 in at}
         )
 
     def require(self) -> None:
