@@ -453,6 +453,11 @@ def test_more_files_without_queues_than_a_broker_looks_at_are_told(tmp_path, cou
 
     found = checked(root).findings
     assert [each.kind for each in found] == told
+    for command in ("info", "fill"):
+        run = subprocess.run(
+            [sys.executable, "-m", "reput", command, root], check=True, capture_output=True
+        )
+        assert (b"last ten log files" in run.stdout + run.stderr) == bool(told)
     for each in found:
         words = shlex.split(each.advice.partition(": ")[2])
         assert subprocess.run([sys.executable, "-m", *words], check=False).returncode == 0

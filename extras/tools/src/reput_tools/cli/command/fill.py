@@ -43,10 +43,10 @@ def fill(path: str, as_json: bool) -> None:
     store open for writing.
     """
     import reput
-    from reput_tools.cli.kit.brokerconf import full_sizes, settings_of
+    from reput_tools.cli.kit.brokerconf import full_sizes, settings_of, unqueued_advice
     from reput_tools.cli.kit.escape import escape_text
     from reput_tools.cli.kit.exitcodes import ExitCode
-    from reput_tools.cli.kit.failures import Failure
+    from reput_tools.cli.kit.failures import Failure, warn
     from reput_tools.cli.kit.output import print_json
     from reput_tools.cli.kit.storeopening import follows_links
     from reput_tools.cli.kit.storeplugins import check_store
@@ -71,6 +71,8 @@ def fill(path: str, as_json: bool) -> None:
         # A broker that was the last writer knows what it serves.
         added = add_topics(topics, queues, default) if is_own or not topics.exists else []
         grew = fill_files(closed, sizes)
+        if closed.unqueued_files:
+            warn(f"before a broker opens it: {unqueued_advice(closed)}")
     if as_json:
         print_json({"path": root, "is_changed": grew, "topics": added, "settings": settings})
         return

@@ -73,6 +73,8 @@ _JSON = {
     "log.file_count": "number of files",
     "log.grows": "whether the files grow, so that a broker needs `reput fill` first",
     "broker_settings": "lines of `broker.conf` that a broker of this directory needs",
+    "log.unqueued_files": "the number of log files, if the store has no queues and more than ten: "
+    "a broker since 5.4 needs `reput backfill STORE consumequeue` first; otherwise 0",
     "log.first_store_timestamp": "store time of the first message, or null",
     "log.last_store_timestamp": "store time of the last message, or null",
     "finding.physical_offset": "place of the first damage; `finding` is null without damage",
@@ -281,6 +283,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
             "file_size": log.file_size,
             "file_count": log.file_count,
             "grows": store.config.grows,
+            "unqueued_files": traces.unqueued_files,
             "first_store_timestamp": first,
             "last_store_timestamp": last,
         },
@@ -358,7 +361,7 @@ def _what_comes(store: Store) -> str:
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
-    from reput_tools.cli.kit.brokerconf import settings_of
+    from reput_tools.cli.kit.brokerconf import settings_of, unqueued_advice
     from reput_tools.cli.kit.enginefacts import engine_line
 
     log, traces = facts.store.log, facts.traces
@@ -393,6 +396,8 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
         yield "broker.conf", line
     if facts.store.config.grows:
         yield "for a broker", f"reput fill {shlex.quote(facts.store.root)}"
+    if traces.unqueued_files:
+        yield "for a broker", unqueued_advice(traces)
     yield engine_line()
 
 

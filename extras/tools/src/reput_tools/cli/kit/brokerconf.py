@@ -1,13 +1,15 @@
-"""The lines of ``broker.conf`` that a broker needs to take a store's directory over."""
+"""What a broker needs to take a store's directory over: lines of ``broker.conf``, and commands."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput_tools.offline import Traces
 
-__all__ = ["full_sizes", "settings_of"]
+__all__ = ["full_sizes", "settings_of", "unqueued_advice"]
 
 _FILE_SIZE: Final = 1 << 30
 _SIZES: Final = (
@@ -48,6 +50,12 @@ def full_sizes(store: Store) -> dict[str, int]:
         slots, items = sizes["maxHashSlotNum"], sizes["maxIndexNum"]
         found["index"] = 40 + 4 * slots + 20 * items
     return found
+
+
+def unqueued_advice(traces: Traces) -> str:
+    """Return the command that a broker since 5.4 needs before it opens a store without queues."""
+    command = f"reput backfill {shlex.quote(traces.root)} consumequeue"
+    return f"{command} (since 5.4 it derives missing queues of the last ten log files only)"
 
 
 def _sizes_of(store: Store) -> dict[str, int]:

@@ -20,8 +20,6 @@ __all__ = ["check_checkpoint", "check_state"]
 
 _CHECKPOINT_SIZE: Final = 4096
 _USED_SIZE: Final = 48
-_RECOVERED_FILES: Final = 10
-"""Log files, the newest, of which a broker 5.4 or later derives the queues."""
 _TIME_MAX: Final = 253_402_300_800_000
 
 
@@ -57,27 +55,20 @@ def check_state(traces: Traces, findings: Findings, *, is_written: bool) -> None
                 "nothing: the next opening recovers what came last",
             )
         )
-    elif traces.has_abort:
-        _check_queues(traces, findings)
+    elif traces.unqueued_files:
+        _add_unqueued(traces, findings)
 
 
-def _check_queues(traces: Traces, findings: Findings) -> None:
-    """Say if a store that keeps no queues has more log files than a broker derives them from."""
-    try:
-        names = traces.disk.list_names(os.path.join(traces.root, "commitlog"))
-    except OSError:
-        return  # told where the log is checked
-    count = sum(name.isdecimal() for name in names)
-    if count <= _RECOVERED_FILES or traces.disk.exists(os.path.join(traces.root, "consumequeue")):
-        return
+def _add_unqueued(traces: Traces, findings: Findings) -> None:
+    """Say that a store without queues has more log files than a broker derives them from."""
     findings.add(
         finding_of_file(
             Severity.NOTICE,
             "store.queues-behind",
             "store",
             "abort",
-            f"{count} log files and no queues",
-            f"at most {_RECOVERED_FILES}: brokers since 5.4 derive queues only of so many",
+            f"{traces.unqueued_files} log files and no queues",
+            "at most 10: brokers since 5.4 derive queues only of so many",
             f"before a broker opens it: reput backfill {shlex.quote(traces.root)} consumequeue",
         )
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput.errors import PluginError
-from reput.files import OWN_DIRECTORY, Disk, is_safe_name
+from reput.files import OWN_DIRECTORY, Disk, is_file_name, is_safe_name
 from reput.log import (
     CheckedNote,
     Checkpoint,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Traces", "inspect_store"]
 
+_RECOVERED_FILES: Final = 10
+"""Log files, the newest, of which a broker 5.4 or later derives the queues."""
 # Made by RocketMQ 5 and by no release before it.
 _FIVE = ("abort.bak", "batchconsumequeue", "compaction", "timerlog", "timerwheel")
 
@@ -130,6 +132,25 @@ class Traces:
         False also if this is not known: the store has no file ``lock``, as a copy may have none.
         """
         return self._lock().is_signed
+
+    @property
+    def unqueued_files(self) -> int:
+        """The number of log files of a store that was closed without queues; 0 up to ten.
+
+        Brokers since 5.4 derive the queues only of the last ten.
+        """
+        if (
+            not self.has_abort
+            or not self.was_closed
+            or self.disk.exists(self._path("consumequeue"))
+        ):
+            return 0
+        try:
+            names = self.disk.list_names(self._path("commitlog"))
+        except OSError:
+            return 0
+        count = sum(map(is_file_name, names))
+        return count if count > _RECOVERED_FILES else 0
 
     @property
     def checked_ranges(self) -> CheckedRanges:
