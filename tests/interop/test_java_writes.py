@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from java_store import COMMITLOG_SIZE, UNITS_PER_FILE, JavaStore, Row
+from click.testing import CliRunner
+from java_store import (
+    COMMITLOG_SIZE,
+    INDEXED,
+    ITEMS_PER_FILE,
+    SLOTS_PER_FILE,
+    UNITS_PER_FILE,
+    JavaStore,
+    Row,
+)
+from realbroker import RocketMQ
 from samples import (
     CASES,
     LIGHT_QUEUES,
@@ -21,8 +33,12 @@ from samples import (
 )
 
 import reput
+from reput_server import ServerConfig, serving
+from reput_tools.cli.root import reput as program
+from reput_tools.doctor import Severity, verify
 
 COUNT = 700
+PLUGINS = ["consumequeue", "consumer", "index"]
 CONFIG = {
     "commitlog": {"file_size": COMMITLOG_SIZE},
     "consumequeue": {"units_per_file": UNITS_PER_FILE},
@@ -180,3 +196,52 @@ def test_java_misses_nothing_that_was_put_while_nobody_kept_its_queues(
     dump = java.dump(path)
 
     assert in_order(dump.messages) == in_order([*messages_of(rows), *more])
+
+
+def test_a_replica_and_a_server_have_every_message_of_java(
+    java: JavaStore, fetch_release: Callable[[str], RocketMQ], tmp_path: Path
+):
+    """Stock clients of 4.9.7 are the newest of 4.9 that Maven has whole."""
+    path, replica = tmp_path / "store", tmp_path / "replica"
+    rows = java.write(path, "plain", COUNT, *INDEXED)
+
+    followed = CliRunner().invoke(
+        program, ["follow", str(replica), "--directory", str(path), "--once"]
+    )
+
+    assert followed.exit_code == 0
+    assert [each for each in verify(path).findings if each.severity > Severity.NOTICE] == []
+    with open_store(replica, "r") as store:
+        assert in_order(read_all(store)) == messages_of(in_order(rows))
+    extents = Counter(row["queue_id"] for row in rows if row["topic"] == "orders")
+    keyed = {
+        (row["queue_id"], row["queue_offset"])
+        for row in rows
+        if row["topic"] == "orders" and "key-33" in row["properties"].get("KEYS", "").split()
+    }
+    anywhere = ServerConfig(listen=("127.0.0.1", 0), name_server=("127.0.0.1", 0))
+    index = {"slots_per_file": SLOTS_PER_FILE, "items_per_file": ITEMS_PER_FILE}
+    with (
+        reput.open(path, plugins=PLUGINS, config={**CONFIG, "index": index}) as store,
+        serving(store, anywhere) as server,
+        fetch_release("4.9.7").peer(tmp_path / "peer", "{}:{}".format(*server.name_server)) as peer,
+    ):
+        # A push consumer of Java fails at the empty bodies that the store has.
+        sent = peer.send([{"topic": "bills", "body": f"{at}"} for at in range(8)])
+        peer.listen("one", "billing", "bills", start="first")
+        taken = peer.taken("one", 8)
+        peer.stop("one")
+        status = peer.admin("topicStatus", "-t", "orders").splitlines()
+        found = peer.admin("queryMsgByKey", "-t", "orders", "-k", "key-33").splitlines()
+    assert sorted(row["body"] for row in taken) == [f"{at}" for at in range(8)]
+    lines = [line.split() for line in status if line.startswith("broker-a")]
+    assert {int(line[1]): int(line[3]) for line in lines} == extents
+    lines = [line.split() for line in found if line and line[0].isalnum()]
+    assert keyed
+    assert {(int(line[1]), int(line[2])) for line in lines} == keyed
+    places = [
+        (row["queue_id"], row["queue_offset"])
+        for row in java.dump(path).messages
+        if row["topic"] == "bills"
+    ]
+    assert sorted(places) == sorted((row["queue_id"], row["queue_offset"]) for row in sent)
