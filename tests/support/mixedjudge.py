@@ -292,6 +292,19 @@ class Judge:
             if state.last_error is not None or state.state != "running":
                 raise Violation(f"plugin {state.name} is {state.state}: {state.last_error}")
 
+    def check_sums(self, store: Any, *, is_whole: bool) -> None:
+        """Compare records with the sums that the plugin ``integrity`` has made of them.
+
+        Args:
+            store: open for reading.
+            is_whole: whether each record must have its sum: not right after a kill.
+        """
+        if "integrity" not in store.plugin_objects:
+            return
+        for found in store.plugin("integrity").check():
+            if is_whole or found.is_damage:
+                raise Violation(f"integrity: {found}")
+
     def check_scheduled(self, store: Any, now: int) -> None:
         """Compare what is said to wait; what is due already may be on its way."""
         waiting = [name for name in self.waiting() if self._due(name) > now + LATEST_MS]

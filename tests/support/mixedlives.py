@@ -23,9 +23,17 @@ from typing import Any
 import mixedplan as plan
 import mixedwriter
 from mixedjudge import Judge, Tail, Violation
-from mixedreplica import catch_up, replica_of, wrong_in_replica
+from mixedreplica import (
+    catch_up,
+    catch_up_served,
+    replica_of,
+    served_replica_of,
+    wrong_in_replica,
+)
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
+from mixedserver import address_of, free_port
 
+from reput_server.follow import DirectorySource
 from reput_testing import copy_store
 from reput_testing.crashes.killrounds import KillRounds
 
@@ -131,8 +139,9 @@ class MixedLives(KillRounds[Processes]):
         for death in planned.deaths():
             judge.ahead_ms += death.jump_ms
             try:
-                with self._readers(processes, death, root, home) as tails:
-                    status = self._die(processes, death, root, home, judge)
+                port = free_port() if death.serves else 0
+                with self._readers(processes, death, root, home, port) as tails:
+                    status = self._die(processes, death, root, home, judge, port)
                 root, judge = self._look(death, root, judge, status, tails)
             except Exception as error:
                 raise AssertionError(
@@ -153,7 +162,13 @@ class MixedLives(KillRounds[Processes]):
     # ------------------------------------------------------------------ deaths
 
     def _die(
-        self, processes: Processes, death: plan.Death, root: Path, home: Path, judge: Judge
+        self,
+        processes: Processes,
+        death: plan.Death,
+        root: Path,
+        home: Path,
+        judge: Judge,
+        port: int,
     ) -> dict[str, Any]:
         journal = home / f"journal {death.number}"
         pid = processes.start(
@@ -162,11 +177,12 @@ class MixedLives(KillRounds[Processes]):
             journal=os.fspath(journal),
             death=death,
             ahead_ms=judge.ahead_ms,
+            port=port,
         )
         status = processes.end(pid, death.stops)
         end = judge.hear(Tail(journal).lines())
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            self.count_kill(f"{death.job} {end['phase']}")
+            self.count_kill(f"{'serve' if death.serves else death.job} {end['phase']}")
         elif status == 0:
             self.ended_count += 1
         else:
@@ -175,7 +191,7 @@ class MixedLives(KillRounds[Processes]):
 
     @contextmanager
     def _readers(
-        self, processes: Processes, death: plan.Death, root: Path, home: Path
+        self, processes: Processes, death: plan.Death, root: Path, home: Path, port: int
     ) -> Iterator[list[Tail]]:
         """Processes that read or follow beside."""
         tails, pids = [], []
@@ -190,10 +206,17 @@ class MixedLives(KillRounds[Processes]):
                     seed=death.seed + number,
                 )
             )
-        if death.follows:
+        if death.follows or death.serves:
             path = home / f"follower {death.number}"
             tails.append(Tail(path))
-            pids.append(processes.start("follow", root=os.fspath(root), journal=os.fspath(path)))
+            pids.append(
+                processes.start(
+                    "follow",
+                    root=os.fspath(root),
+                    journal=os.fspath(path),
+                    address=address_of(port) if death.serves else "",
+                )
+            )
         try:
             yield tails
         finally:
@@ -203,12 +226,22 @@ class MixedLives(KillRounds[Processes]):
     # ------------------------------------------------------------------ looking
 
     def _check_replica(self, root: Path, judge: Judge, *, catches_up: bool) -> None:
-        for wrong in wrong_in_replica(root, judge.records, judge.low):
+        path, source = replica_of(root), DirectorySource(str(root))
+        for wrong in wrong_in_replica(path, judge.records, judge.low):
             raise Violation(wrong)
         if catches_up:
-            for wrong in catch_up(root, judge.records, judge.low):
+            for wrong in catch_up(path, source, judge.records, judge.low):
                 raise Violation(wrong)
-            shutil.rmtree(replica_of(root))  # one that fell behind cannot go on
+            shutil.rmtree(path)  # one that fell behind cannot go on
+
+    def _check_served_replica(
+        self, path: Path, mended: Path, death: plan.Death, judge: Judge
+    ) -> None:
+        """Let the replica catch up with a broker of the store that was brought to rest."""
+        clock = mixedwriter.Clock(judge.ahead_ms)
+        for wrong in catch_up_served(path, mended, death.sections, clock, judge.records, judge.low):
+            raise Violation(wrong)
+        shutil.rmtree(path)  # the store that goes on may have other messages
 
     def _look(
         self, death: plan.Death, root: Path, judge: Judge, end: dict[str, Any], tails: list[Tail]
@@ -225,6 +258,9 @@ class MixedLives(KillRounds[Processes]):
             self.read_count += judge.check_reader(tail.lines())
         if not judge.is_blind and replica_of(root).exists():
             self._check_replica(root, judge, catches_up=rests)
+        if not judge.is_blind and served_replica_of(root).exists():
+            for wrong in wrong_in_replica(served_replica_of(root), judge.records, judge.low):
+                raise Violation(wrong)
         if not rests:
             return root, judge
         after = judge.copy()
@@ -237,6 +273,8 @@ class MixedLives(KillRounds[Processes]):
             compares=death.compares,
         )
         after.ahead_ms += REST_MS
+        if not after.is_blind and served_replica_of(root).exists():
+            self._check_served_replica(served_replica_of(root), mended, death, after)
         if death.goes_on_repaired:
             shutil.rmtree(root)
             return mended, after

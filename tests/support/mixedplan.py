@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 PLUGINS: Final = ("compaction", "consumequeue", "filter", "index", "schedule", "transaction")
+
 WITH_GROUPS: Final = (*PLUGINS, "consumer")
 
 PULLS: Final = "pullers"
@@ -44,6 +45,10 @@ WRITE: Final = "write"
 REBUILD: Final = "rebuild"
 BACKFILL: Final = "backfill"
 
+BACKFILLED: Final = frozenset({"consumequeue", "index", "integrity", "schedule", "transaction"})
+RENEWED: Final = frozenset({"index", "filter", "integrity"})
+"""Plugins that are taken away while others work, and added."""
+
 OPENING: Final = "opening"
 WRITING: Final = "writing"
 CLOSING: Final = "closing"
@@ -51,6 +56,10 @@ FULLY: Final = "fully"
 """Phase of a process that is not killed."""
 
 FILE_SIZE: Final = 16_384
+KEPT_SIZE: Final = 6 * FILE_SIZE
+"""Bytes of the log that retention keeps, where it limits them."""
+KEPT_MS: Final = 6_000
+"""How long retention keeps messages, where it limits that: longer than a process lives."""
 LEVELS: Final = "0s 1s 2s"
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     "consumequeue": {"extend_file_size": 1_024},
@@ -95,6 +104,13 @@ class Death:
     """Groups that consume meanwhile."""
     follows: bool = False
     """Whether a replica follows the directory meanwhile, in a process that is killed, too."""
+    serves: bool = False
+    """Whether a broker serves the store meanwhile; a replica then follows the broker."""
+
+    @property
+    def plugins(self) -> list[str]:
+        """The store's plugins, which are the same as long as it lives."""
+        return plugins_of(self.sections)
 
     def __str__(self) -> str:
         when = f"operation {self.operation}" if self.operation else f"{self.seconds:.3f} s"
@@ -110,8 +126,17 @@ class Life:
     number: int
 
     def sections(self, chance: random.Random) -> dict[str, dict[str, Any]]:
-        """Options that stay the same as long as the store lives."""
+        """Options that stay the same as long as the store lives, by plugin."""
+        added: dict[str, dict[str, Any]] = {}
+        if chance.random() < 0.5:
+            added["integrity"] = {}
+        if chance.random() < 0.5:
+            added["retention"] = {
+                "max_bytes": chance.choice((0, KEPT_SIZE)),
+                "reserved_ms": chance.choice((0, KEPT_MS)),
+            }
         return {
+            **added,
             "commitlog": {
                 "file_size": FILE_SIZE,
                 "record_crc": chance.random() < 0.2,
@@ -168,7 +193,7 @@ class Life:
                 seed=chance.getrandbits(48),
                 number=number,
                 job=job,
-                plugin=chance.choice(("consumequeue", "index", "schedule", "transaction")),
+                plugin=chance.choice(sorted(lasting.keys() & BACKFILLED)),
                 phase=phase,
                 operation=int(most ** chance.random()) if by_operation else None,
                 seconds=chance.random() ** 3 * longest,
@@ -184,6 +209,7 @@ class Life:
                 compares=chance.random() < 0.25,
                 groups=chance.choice(GROUPS_BESIDE),
                 follows=chance.random() < 0.1,
+                serves=job == WRITE and not self.is_on_disk and chance.random() < 0.06,
             )
 
     def _full(self, chance: random.Random) -> tuple[int, int]:
@@ -195,6 +221,11 @@ class Life:
         if not self.is_on_disk or chance.random() < 0.5:
             return None
         return chance.random() * 0.1, chance.random() * 0.1
+
+
+def plugins_of(sections: Mapping[str, Any]) -> list[str]:
+    """Plugins of a store with that configuration."""
+    return sorted({*WITH_GROUPS, *sections} - {"commitlog"})
 
 
 def id_of(body: bytes) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import traceback
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import mixedplan as plan
 from mixedreader import Journal, look_later
+from mixedserver import address_of, free_port, served
 
 import reput
 from reput.errors import ReputError, StoreNotFoundError
@@ -17,11 +19,14 @@ from reput_server.follow import (
     DirectorySource,
     FollowConfig,
     FollowEndedError,
+    Source,
     State,
     following,
     open_replica,
 )
 from reput_testing import QuickDisk
+
+AnySource = DirectorySource | Source
 
 _PLUGINS: Final = ("consumequeue", "index")
 _QUICK: Final = FollowConfig(
@@ -33,21 +38,31 @@ _IS_NO_FAULT: Final = (State.FELL_BEHIND, State.STOPPED)
 
 
 def replica_of(root: Path) -> Path:
-    """Where the replica of a store is."""
+    """Where the replica is that follows a store's directory."""
     return root.with_name(f"{root.name} replica")
 
 
-def follow(root: str, journal: str) -> None:
-    """The life of a process that follows; it is killed when nobody needs it any more."""
+def served_replica_of(root: Path) -> Path:
+    """Where the replica is that follows the broker of a store."""
+    return root.with_name(f"{root.name} served replica")
+
+
+def follow(root: str, journal: str, address: str = "") -> None:
+    """The life of a process that follows; it is killed when nobody needs it any more.
+
+    Args:
+        root: the master's directory.
+        journal: takes what is wrong.
+        address: of the broker that serves the master; empty to follow the directory.
+    """
     notes = Journal(journal)
-    path = str(replica_of(Path(root)))
+    path = (served_replica_of if address else replica_of)(Path(root))
+    source = Source.at(address) if address else DirectorySource(root)
     while True:
         try:
             with (
-                open_replica(
-                    path, DirectorySource(root), _QUICK, plugins=_PLUGINS, disk=QuickDisk()
-                ) as store,
-                following(store, DirectorySource(root), _QUICK) as follower,
+                open_replica(path, source, _QUICK, plugins=_PLUGINS, disk=QuickDisk()) as store,
+                following(store, source, _QUICK) as follower,
             ):
                 follower.wait_state()
                 follower.raise_end()
@@ -64,20 +79,39 @@ def follow(root: str, journal: str) -> None:
             return
 
 
-def wrong_in_replica(root: Path, records: Mapping[int, int], low: int) -> Iterator[str]:
+def wrong_in_replica(path: Path, records: Mapping[int, int], low: int) -> Iterator[str]:
     """Yield what a replica has that its master, which nobody writes, does not have.
 
     Args:
-        root: the master.
+        path: the replica.
         records: CRC of each record of the master, by physical offset.
         low: where the master's log begins.
     """
-    path = replica_of(root)
     try:
         with reput.open(path, "r", disk=QuickDisk(), threads=False) as store:
             yield from _wrong_records(store, records, low)
     except StoreNotFoundError:
         return
+
+
+def catch_up_served(
+    path: Path,
+    master: Path,
+    sections: Mapping[str, Mapping[str, Any]],
+    clock: Callable[[], int],
+    records: Mapping[int, int],
+    low: int,
+) -> Iterator[str]:
+    """Serve a master, which rests, until the replica has all of its log; yield what is wrong."""
+    port = free_port()
+    plugins = plan.plugins_of(sections)
+    with (
+        reput.open(
+            master, plugins=plugins, config=sections, disk=QuickDisk(), clock=clock
+        ) as store,
+        served(store, port),
+    ):
+        yield from catch_up(path, Source.at(address_of(port)), records, low)
 
 
 def _wrong_records(store: Any, records: Mapping[int, int], low: int) -> Iterator[str]:
@@ -87,14 +121,11 @@ def _wrong_records(store: Any, records: Mapping[int, int], low: int) -> Iterator
                 yield f"a replica has {batch.message(row)!r} at {offset}, its master does not"
 
 
-def catch_up(root: Path, records: Mapping[int, int], low: int) -> Iterator[str]:
+def catch_up(path: Path, source: AnySource, records: Mapping[int, int], low: int) -> Iterator[str]:
     """Follow until the replica has all that is in the master's log; yield what is wrong."""
-    source = DirectorySource(str(root))
     try:
         with (
-            open_replica(
-                replica_of(root), source, _QUICK, plugins=_PLUGINS, disk=QuickDisk()
-            ) as store,
+            open_replica(path, source, _QUICK, plugins=_PLUGINS, disk=QuickDisk()) as store,
             following(store, source, _QUICK) as follower,
         ):
             if not follower.wait_caught_up(_HANG_SECONDS):

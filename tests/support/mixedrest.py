@@ -40,6 +40,7 @@ def look_as_reader(root: Path, judge: Judge, floor: int = 0) -> None:
             judge.take(store, floor)
             if "schedule" in store.plugin_objects and not judge.is_blind:
                 judge.check_anything_scheduled(store)
+            judge.check_sums(store, is_whole=False)
             lines: list[dict[str, Any]] = []
             reader = Reader(
                 random.Random(judge.end),
@@ -72,12 +73,13 @@ def bring_to_rest(
         chance: chooses what is asked for.
         compares: whether the derived files are compared with those of a rebuild.
     """
+    plugins = plan.plugins_of(sections)
     calm = {name: dict(options) for name, options in sections.items()}
     calm["commitlog"]["flush"] = "async"
     calm["compaction"]["interval_ms"] = 5_000
     clock = ManualClock(now)
     with reput.open(
-        root, plugins=plan.WITH_GROUPS, config=calm, disk=QuickDisk(), clock=clock, threads=False
+        root, plugins=plugins, config=calm, disk=QuickDisk(), clock=clock, threads=False
     ) as store:
         known = len(judge.records)
         judge.take(store)
@@ -101,6 +103,7 @@ def bring_to_rest(
             raise Violation("it was closed, and is not clean")
         judge.take(store)
         judge.check_queues(store)
+        judge.check_sums(store, is_whole=True)
     # Of what was removed from the log, queues keep units that nothing can be built of again.
     if compares and not judge.low:
         for built in rebuild(root, jobs=1, check=True, disk=QuickDisk()):

@@ -30,9 +30,11 @@ from mixedgroups import Member
 from mixedreader import Journal, read
 from mixedreplica import follow
 from mixedrest import check_back
+from mixedserver import Send, free_port, served
 from sizes import resize
 
 import reput
+import reput_retention.plugin
 from reput.errors import ReputError, StoreNotFoundError
 from reput.log import StateFile
 from reput_schedule import delayed
@@ -59,8 +61,11 @@ class Clock:
 class Writer:
     """One process that opens the store for writing."""
 
-    def __init__(self, root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
+    def __init__(
+        self, root: str, journal: str, death: plan.Death, ahead_ms: int, port: int
+    ) -> None:
         self.root = root
+        self.port = port
         self.journal = Journal(journal)
         self.death = death
         chance = random.Random(death.seed)
@@ -73,10 +78,13 @@ class Writer:
                 "transaction": {"op_batch_interval_ms": chance.choice((0, 50, 3_000))},
             }
         )
+        reput_retention.plugin._CHECK_INTERVAL_MS = chance.choice((50, 500, 10_000))
         self.clock = Clock(ahead_ms)
         self.disk = SelfKillingDisk(flushes=death.flushes, maps=death.operation is not None)
         self.disk.be_full(*death.full)
         self.store: Any = None
+        self.send: Send | None = None
+        """Sends through the socket of the broker that serves the store."""
         self.parked: list[tuple[str, Any]] = []
         """Timed messages that may be cancelled."""
 
@@ -112,7 +120,7 @@ class Writer:
     def _open(self) -> Any:
         return reput.open(
             self.root,
-            plugins=plan.WITH_GROUPS,
+            plugins=self.death.plugins,
             config=self.death.sections,
             disk=self.disk,
             clock=self.clock,
@@ -128,6 +136,14 @@ class Writer:
         self.store = self.open()
         self.store.plugin("transaction").on_check(check_back)
         self.enter(plan.WRITING)
+        with contextlib.ExitStack() as serving:
+            if self.death.serves:
+                self.send = serving.enter_context(served(self.store, self.port))
+            self.work()
+        self.close()
+
+    def work(self) -> None:
+        """Let producers, consumers and the one who keeps house do their calls."""
         threads = [
             threading.Thread(target=self.guarded, args=(self.produce, number))
             for number in range(self.death.threads)
@@ -140,7 +156,6 @@ class Writer:
             thread.start()
         for thread in threads:
             thread.join()
-        self.close()
 
     def rebuild(self) -> None:
         self.enter(plan.OPENING)
@@ -207,7 +222,9 @@ class Writer:
 
     def plain(self, chance: random.Random, names: list[str]) -> None:
         name, message = self.message(chance, names[0], plan.PLAIN)
-        self.told(lambda: [self.store.put(message)], plan.PLAIN, [name])
+        # A broker takes messages from both sides.
+        put = self.send if self.send and chance.random() < 0.7 else self.store.put
+        self.told(lambda: [put(message)], plan.PLAIN, [name])
 
     def many(self, chance: random.Random, names: list[str]) -> None:
         made = [self.message(chance, name, plan.PLAIN) for name in names]
@@ -287,9 +304,13 @@ class Writer:
         Member(self.store, self.journal.note, chance, group).run(self.death.calls, self.full_disk)
 
     def keep_house(self, chance: random.Random, thread: int) -> None:
-        jobs = (self.jump, self.clean, self.compact, self.renew, self.look, self.flush)
+        jobs = [self.jump, self.clean, self.compact, self.renew, self.look, self.flush]
+        weights = [10, 8, 5, 4, 10, 4]
+        if "retention" in self.death.plugins:
+            jobs.append(self.expire)
+            weights.append(8)
         for _ in range(self.death.calls // 3):
-            job = chance.choices(jobs, (10, 8, 5, 4, 10, 4))[0]
+            job = chance.choices(jobs, weights)[0]
             with self.full_disk():
                 job(chance, [])
             threading.Event().wait(chance.random() * 0.01)  # producers have their turn
@@ -307,12 +328,17 @@ class Writer:
         report = self.store.trim_log(offsets[0])
         self.journal.note("cleaned", min=report.min_physical_offset)
 
+    def expire(self, chance: random.Random, names: list[str]) -> None:
+        """Remove what retention does not keep now, not only at its next check."""
+        report = self.store.expire_log()
+        self.journal.note("cleaned", min=report.min_physical_offset)
+
     def compact(self, chance: random.Random, names: list[str]) -> None:
         self.store.plugin_objects["compaction"].compact()
 
     def renew(self, chance: random.Random, names: list[str]) -> None:
         """Take a plugin away while others work, and add it."""
-        name = chance.choice(("index", "filter"))
+        name = chance.choice(sorted(plan.RENEWED.intersection(self.death.plugins)))
         self.store.remove_plugin(name)
         self.store.add_plugin(name, dict(self.death.sections[name]))
 
@@ -331,9 +357,9 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def write(root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
-    """The life of a writer."""
-    Writer(root, journal, death, ahead_ms).run()
+def write(root: str, journal: str, death: plan.Death, ahead_ms: int, port: int = 0) -> None:
+    """The life of a writer; a broker listens on the port, if one is to serve the store."""
+    Writer(root, journal, death, ahead_ms, port).run()
 
 
 # --------------------------------------------------------------------------- the template
@@ -341,18 +367,21 @@ def write(root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
 
 def warm_up() -> None:
     """Live once, so that processes which are forked have imported all that a life needs."""
-    death = next(plan.Life(1, 1).deaths())
+    life = plan.Life(1, 1)
+    sections = life.sections(random.Random(1)) | {"integrity": {}, "retention": {}}
     with tempfile.TemporaryDirectory() as directory:
         root, journal = os.path.join(directory, "store"), os.path.join(directory, "journal")
         calm = attrs.evolve(
-            death,
+            next(life.deaths()),
+            sections=sections,
+            serves=True,
             phase=plan.FULLY,
             operation=None,
             calls=20,
             seconds=3_600.0,
             groups=plan.GROUPS,
         )
-        write(root, journal, calm, 0)
+        write(root, journal, calm, 0, free_port())
         # This starts the process that looks after shared memory, which each fork uses, too.
         write(root, journal, attrs.evolve(calm, job=plan.REBUILD), 0)
 
