@@ -195,6 +195,22 @@ def test_queues_that_nobody_changed_since_the_close_are_not_read(settled):
         assert offsets(store, "Topic") == list(range(COUNT + 1))
 
 
+def test_queues_that_a_closing_has_no_time_to_look_at_are_read(settled, monkeypatch):
+    (settled / NOTE).unlink()
+    monkeypatch.setattr(queueledger, "_LONGEST", 0.0)
+    open_small(settled).close()
+
+    rows = np.frombuffer(
+        base64.b64decode(json.loads((settled / NOTE).read_text())["rows"]), NOTE_DTYPE
+    )
+    assert (rows["max_offset"].tolist(), np.count_nonzero(rows["size"])) == ([COUNT] * 2, 1)
+    disk = ListingDisk()
+    with open_small(settled, disk) as store:
+        opened = {path.split("/")[-3] for path in disk.opened if "/consumequeue/" in path}
+        assert len(opened) == 1
+        assert offsets(store, "Topic") == offsets(store, LIGHT) == list(range(COUNT))
+
+
 def test_a_file_that_was_added_after_a_full_one_is_read(settled):
     with open_small(settled) as store:
         for _ in range(64 - COUNT):

@@ -11,20 +11,21 @@ import logging
 import operator
 import time
 from itertools import compress, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from reput.files import file_name
 from reput.log import TimeRuns
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
-from reput_consumequeue.layout import valid_count
+from reput_consumequeue.layout import UNIT, UNIT_DTYPE, valid_count
 from reput_consumequeue.queue.queuetable import QueueTable
 from reput_consumequeue.queueextents import Noted, QueueExtent, load_extents, save_extents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from reput.files import Disk
     from reput.plugin import StoreContext
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
@@ -39,6 +40,7 @@ note that waits for the disk."""
 _SETTLED_NS: Final = 50_000_000  # the system's times may stand still for a few ms
 _COARSE_NS: Final = 2_000_000_000  # some file systems keep whole seconds, or every second one
 _PAGE: Final = 204  # units
+_LONGEST: Final = 4.0  # seconds for the facts of files; a plugin has ten to close
 _NO_FACTS: Final = QueueExtent(0, 0).facts
 
 
@@ -182,8 +184,9 @@ class QueueLedger:
         if not self._is_kept:
             return
         is_last = len(queues) >= MANY
-        for key, queue in queues.others():
-            self._take(key, queue, self._noted.get(key), is_last=is_last)
+        changed = queues.others()
+        for key, queue in changed:
+            self._take(key, queue, self._noted.get(key))
         stays = np.ones(len(queues.closed.rows), np.bool_)
         for row, key, queue in queues.used():
             noted = queues.closed.rows[row]
@@ -191,11 +194,14 @@ class QueueLedger:
                 extent = QueueExtent(int(noted["max_offset"]), int(noted["record_offset"]))
                 self._noted[key] = extent
                 stays[row] = False
-                self._take(key, queue, extent, is_last=is_last)
+                self._take(key, queue, extent)
+                changed.append((key, queue))
             elif queue.min_physical_offset != noted["min_physical_offset"]:
                 noted["min_offset"] = queue.min_offset
                 noted["min_physical_offset"] = queue.min_physical_offset
                 self._is_changed = True
+        if is_last:
+            self._note_facts(changed)
         end = self._context.log.max_physical_offset
         if is_last and end != self._log_end:
             self._log_end, self._is_changed = end, True
@@ -214,24 +220,28 @@ class QueueLedger:
         key: tuple[str, int],
         queue: ConsumeQueue,
         noted: QueueExtent | None,
-        *,
-        is_last: bool = False,
     ) -> None:
-        """Note the end of a queue, and with ``is_last`` the facts of its file."""
+        """Note the end of a queue."""
         end = queue.offset_of(queue.max_offset) if queue.is_batch else queue.max_offset
         # Also a queue that is being rebuilt.
-        if noted is not None and noted.max_offset >= end and not is_last:
+        if noted is not None and noted.max_offset >= end:
             return
         fresh = None if noted is None else QueueExtent(noted.max_offset, noted.record_offset)
         last = queue.max_offset - 1
         if fresh is None or fresh.max_offset < end:
             place = queue.files.read_place(last) if last >= queue.min_offset else None
             fresh = fresh if place is None else QueueExtent(end, place[0])
-        if fresh is not None and fresh.max_offset == end and is_last:
-            fresh = fresh._replace(facts=_facts(queue))
         if fresh is not None and fresh != noted:
             self._is_changed = True
             self._noted[key] = fresh
+
+    def _note_facts(self, queues: list[tuple[tuple[str, int], ConsumeQueue]]) -> None:
+        """Note the facts of the files of queues whose ends are noted."""
+        for key, queue, facts in _facts_of(self._context.disk, queues):
+            noted = self._noted.get(key)
+            if noted is not None and noted.max_offset == queue.max_offset and noted.facts != facts:
+                self._is_changed = True
+                self._noted[key] = noted._replace(facts=facts)
 
     def _is_in_log(self, key: tuple[str, int], reach: QueueExtent) -> bool:
         """Return whether the log has the message that was the queue's last when it was noted."""
@@ -243,37 +253,74 @@ class QueueLedger:
         return key[0] in (message.properties.get(PROPERTY_LIGHT_QUEUES) or "").split(",")
 
 
-def _facts(queue: ConsumeQueue) -> tuple[int, ...]:
+def _facts_of(
+    disk: Disk, queues: list[tuple[tuple[str, int], ConsumeQueue]]
+) -> Iterator[tuple[tuple[str, int], ConsumeQueue, tuple[int, ...]]]:
+    """Yield key, queue and facts of queues with one file; the directory of a topic is opened once.
+
+    What a closing has no time for is read at the next opening.
+    """
+    topics: dict[str, list[Any]] = {}
+    for key, queue in queues:
+        files = queue.files
+        if len(files.bases) == 1 and not queue.is_batch and queue.extend is None:
+            above, _, below = files.directory.rpartition("/")
+            name = file_name(files.bases[0] * files.record_size)
+            topics.setdefault(above, []).append(((below, name, 1), key, queue))
+    deadline = disk.monotonic() + _LONGEST
+    for above, group in topics.items():
+        bound = disk.at(above)
+        try:
+            looked = bound.look_below(above, [names for names, _, _ in group])
+            for found, (names, key, queue) in zip(looked, group, strict=True):
+                if found is not None and _is_settled(*found[1:]):
+                    path = f"{above}/{names[0]}/{names[1]}"
+                    yield key, queue, _facts(bound, path, queue, found)
+                if disk.monotonic() >= deadline:
+                    return
+        except OSError:  # for example, somebody has removed or replaced the directory
+            continue
+        finally:
+            bound.release()
+
+
+def _facts(
+    disk: Disk, path: str, queue: ConsumeQueue, found: tuple[int, int, int]
+) -> tuple[int, ...]:
     """Return the facts of a queue that is on disk; zeros if the file has to be read.
 
     Somebody else may have changed the file while the store was open: it must have the units that an
     opening looks for. Another change might not show in times that are too new.
     """
     files = queue.files
-    if len(files.bases) != 1 or queue.is_batch or queue.extend is not None:
-        return _NO_FACTS
-    (base,), count = files.bases, queue.max_offset - files.bases[0]
-    above, _, below = files.directory.rpartition("/")
-    name = file_name(base * files.record_size)
+    base, unit_size = files.bases[0], files.record_size
+    count = queue.max_offset - base
     try:
-        (found,) = files.shared.disk.look_below(above, [(below, name, 1)])
-        if found is None or not _is_settled(*found[1:]):
-            return _NO_FACTS
-        least = count * files.record_size if files.grows else files.file_size
-        page = files.read(base, _PAGE)
-        place = files.read_place(queue.max_offset - 1)
-    except OSError:  # for example, somebody has removed or replaced the directory
+        descriptor = disk.open(path)
+        try:
+            data = disk.read(descriptor, min(_PAGE, files.per_file) * unit_size, 0)
+            last = data[(count - 1) * unit_size : count * unit_size]
+            if count > _PAGE:
+                last = disk.read(descriptor, unit_size, (count - 1) * unit_size)
+        finally:
+            disk.close(descriptor)
+    except OSError:
         return _NO_FACTS
-    if found[0] < least or valid_count(page) != min(count, len(page)):
+    page = np.frombuffer(data, UNIT_DTYPE, len(data) // unit_size)
+    least = count * unit_size if files.grows else files.file_size
+    if count <= 0 or found[0] < least or len(last) < unit_size:
         return _NO_FACTS
-    if place is None or sum(place) != queue.max_physical_offset:
+    if valid_count(page) != min(count, _PAGE):
+        return _NO_FACTS
+    place = UNIT.unpack(last)
+    if place[0] + place[1] != queue.max_physical_offset:
         return _NO_FACTS
     low, begins = queue.min_offset, queue.min_physical_offset
     if begins < 0 and low == base:
         begins = int(page["physical_offset"][0])  # as an opening finds it
     if count < files.per_file:
         found = *found[:2], 0  # another file comes only after this one has changed
-    return queue.max_physical_offset, low, begins, int(name), *found
+    return queue.max_physical_offset, low, begins, base * unit_size, *found
 
 
 def _is_settled(*times: int) -> bool:
