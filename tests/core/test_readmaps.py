@@ -95,6 +95,22 @@ def test_a_block_is_loaded_once_up_to_where_the_file_is_written(path, loads):
     assert loads == [9, 200, SIZE // 2, 70, SIZE // 2]
 
 
+def test_what_was_loaded_together_is_ready_until_the_file_is_cut(path):
+    maps, half = maps_of(path, Disk()), SIZE // 2
+    assert maps.ready("file", 0, 900) is None
+    for start, end, limit in ((half, half + 9, half + 70), (9, 99, SIZE), (half + 9, SIZE, SIZE)):
+        before = maps.ready("file", start, end)
+        assert maps.loaded("file", SIZE, start, end, 99, limit) is not None
+        data, first = maps.ready("file", start, end)
+        assert before is None
+        assert data.tobytes() == CONTENT[first : first + len(data)]
+
+    assert (first, len(data)) == (0, SIZE)
+    assert maps.ready("file", 0, SIZE + 1) is None
+    os.truncate(path, SIZE - 1)
+    assert maps.ready("file", 0, 900) is None
+
+
 @pytest.mark.parametrize(
     ("start", "end", "count"), [(0, 900, 7), (900, 0, 9), (-9, 9, 9), (9, SIZE + 1, 9)]
 )

@@ -81,6 +81,8 @@ class FilePool:
         self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
         self.mapped = self._maps.loaded
         """`ReadMaps.loaded`, for files of this pool."""
+        self.ready = self._maps.ready
+        """`ReadMaps.ready`, likewise."""
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:

@@ -23,7 +23,7 @@ from reput.errors import CorruptFileError
 from reput.files.filenames import FILE_NAME_DIGITS, file_name, is_file_name
 from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
-from reput.files.system.vectoredread import extent_of, read_pieces
+from reput.files.system.vectoredread import PLACE, extent_of, read_pieces
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -293,10 +293,16 @@ class MappedFileQueue:
         count = min(max_count, len(places) // stride)
         if count < MAPPED_MIN or not self.maps_to_read:
             return None
-        first, end, count = extent_of(places, stride, count, max_bytes)
+        first, _ = PLACE.unpack_from(places)
+        last, size = PLACE.unpack_from(places, (count - 1) * stride)
         base = self.base_of(first)
         if base is None:
             return None
+        if last + size <= limit:  # most reads: what they want was loaded before
+            ready = self._pool.ready(self.path(base), first - base, last + size - base)
+            if ready is not None:
+                return ready[0], base + ready[1]
+        first, end, count = extent_of(places, stride, count, max_bytes)
         size = self.file_size
         stretch = size, first - base, end - base, count, min(limit - base, size)
         try:

@@ -47,6 +47,8 @@ class _ReadMap:
     """``(file size,)``, the bytes of `map`; it ends with the last reference to them."""
     loaded: list[int]
     """Bytes of each block that were loaded once."""
+    ready: tuple[npt.NDArray[np.uint8], int]
+    """A part of `data` that was loaded, and its file position; replaced as a whole."""
 
     def load(self, start: int, end: int, limit: int) -> bool:
         """Load what is missing of ``[start, end)``, and with it its blocks up to ``limit``.
@@ -55,11 +57,9 @@ class _ReadMap:
             False if the system could not.
         """
         loaded = self.loaded
-        block = start // _BLOCK_SIZE
-        if end - block * _BLOCK_SIZE <= loaded[block]:
-            return True  # most reads: all of it is in one block
-        for block in range(start // _BLOCK_SIZE, -(-end // _BLOCK_SIZE)):
-            begin = block * _BLOCK_SIZE
+        low = start // _BLOCK_SIZE * _BLOCK_SIZE
+        for begin in range(low, end, _BLOCK_SIZE):
+            block = begin // _BLOCK_SIZE
             if loaded[block] >= min(_BLOCK_SIZE, end - begin):
                 continue
             size = min(_BLOCK_SIZE, limit - begin)  # the rest may not be written yet
@@ -67,6 +67,11 @@ class _ReadMap:
             if not populate(self.data.ctypes.data + begin + done, size - done, POPULATE_READ):
                 return False
             loaded[block] = size
+        high = (end - 1) // _BLOCK_SIZE * _BLOCK_SIZE + loaded[(end - 1) // _BLOCK_SIZE]
+        before, first = self.ready
+        if first <= high and low <= first + len(before):  # neighbours become one part
+            low, high = min(low, first), max(high, first + len(before))
+        self.ready = self.data[low:high], low
         return True
 
 
@@ -84,6 +89,19 @@ class ReadMaps(Generic[_File]):
         self._works = True
         self._forget_count = 0
         """Calls of `forget` and `clear`; a map made meanwhile may be of the forgotten file."""
+
+    def ready(self, file: _File, start: int, end: int) -> tuple[npt.NDArray[np.uint8], int] | None:
+        """Return bytes that `loaded` has returned or loaded along, and their file position.
+
+        Returns:
+            More than ``[start, end)``; None if not all of these are among them.
+        """
+        found = self._maps.get(file)
+        if found is None:
+            return None
+        data, first = part = found.ready
+        is_there = first <= start and end <= first + len(data)
+        return part if is_there and found.map.size() >= len(found.data) else None
 
     def loaded(
         self, file: _File, size: int, start: int, end: int, count: int, limit: int
@@ -127,7 +145,8 @@ class ReadMaps(Generic[_File]):
                 is_short = isinstance(error, OSError) and error.errno in _SHORT_NOW
                 self._works = self._works and is_short
                 return None
-            found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
+            data = np.frombuffer(made, np.uint8)
+            found = _ReadMap(made, data, [0] * -(-size // _BLOCK_SIZE), (data[:0], 0))
             with self._lock:
                 if self._works and self._forget_count == forget_count:
                     self._maps[file] = found

@@ -9,7 +9,7 @@ import attrs
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -44,10 +44,14 @@ class ReadResult:
     max_queue_offset: int
     """First queue offset that has no message yet."""
     messages: tuple[MessageView, ...] = ()
-    queue_offsets: tuple[int, ...] = ()
-    """Queue offset of each message in this queue; in a light queue it differs from the record's."""
+    _queue_offsets: Sequence[int] = attrs.field(default=(), eq=tuple, repr=False)
     holes: tuple[MissingMessage, ...] = ()
     """Lost messages between the queue offset asked for and ``next_queue_offset``."""
+
+    @property
+    def queue_offsets(self) -> tuple[int, ...]:
+        """Queue offset of each message in this queue; in a light queue the record's differs."""
+        return tuple(self._queue_offsets)  # most reads give a range, and few callers ask
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -15,6 +15,7 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
 from reput.files.mappedfilequeue import MappedFileQueue
+from reput.files.system.vectoredread import extent_of
 from reput.log.damage import Damage, Loss
 from reput.log.reader.batchreader import (
     BatchReader,
@@ -216,8 +217,8 @@ class LogReader:
         found = self.files.mapped(limit, places, stride, max_count, max_bytes)
         if found is None or not ranges:
             return found
-        data, first = found
-        end = first + len(data)
+        count = min(max_count, len(places) // stride)
+        first, end, _ = extent_of(places, stride, count, max_bytes)
         return None if any(low < end and first < high for low, high in ranges) else found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:

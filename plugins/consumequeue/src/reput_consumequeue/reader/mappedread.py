@@ -68,7 +68,7 @@ def read_mapped(
         if messages is None:
             return None
         stop = queue_offset + len(messages)
-        places = tuple(range(queue_offset, stop))
+        places = range(queue_offset, stop)
         return ReadResult(ReadStatus.FOUND, stop, low, high, messages, places)
     columns = whole_columns(mapped, units, UNIT_SIZE, limits, place)
     if columns is None:
