@@ -50,17 +50,24 @@ def _mark_of(kind: type) -> int:
         if function in trees:
             continue
         try:
-            source = inspect.getsource(function)
-            tree = ast.parse(f"if 1:\n{source}" if source[0].isspace() else source)
+            trees[function], nodes = _tree_of(function)
         except (OSError, TypeError, SyntaxError):  # the line of a lambda need not be a statement
             return 0
-        trees[function] = _canonical(tree)
-        named = map(_function_in, _named_in(tree, _names_of(function), kind))
+        named = map(_function_in, _named_in(nodes, _names_of(function), kind))
         functions = [each for each in named if _is_a(each, FunctionType)]
         found += [each for each in functions if _package_of(each) == package]
     ordered = sorted((each.__qualname__, each.__module__, tree) for each, tree in trees.items())
     text = "\n".join(tree for _, _, tree in ordered)
     return zlib.crc32(text.encode()) & 0x7FFF_FFFF or 1
+
+
+@functools.lru_cache(maxsize=64)
+def _tree_of(function: FunctionType) -> tuple[str, list[ast.Name | ast.Attribute]]:
+    """Return a function's tree as a text, and the nodes in it that name something."""
+    source = inspect.getsource(function)
+    tree = ast.parse(f"if 1:\n{source}" if source[0].isspace() else source)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)]
+    return _canonical(tree), nodes
 
 
 def _package_of(function: FunctionType) -> str:
@@ -100,15 +107,14 @@ def _is_a(found: Any, *kinds: type) -> bool:
     return issubclass(type(found), kinds)
 
 
-def _named_in(tree: ast.AST, names: dict[str, Any], kind: type) -> Iterator[Any]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield names.get(node.id)
-        elif isinstance(node, ast.Attribute):
-            if _is_super(node.value):
-                yield from (vars(each).get(node.attr) for each in kind.__mro__[1:])
-            else:
-                yield _attribute(node, names, kind)
+def _named_in(
+    nodes: list[ast.Name | ast.Attribute], names: dict[str, Any], kind: type
+) -> Iterator[Any]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and _is_super(node.value):
+            yield from (vars(each).get(node.attr) for each in kind.__mro__[1:])
+        else:
+            yield _attribute(node, names, kind)
 
 
 def _is_super(node: ast.expr) -> bool:

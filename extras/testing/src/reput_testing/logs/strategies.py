@@ -1,11 +1,13 @@
 """Hypothesis strategies for messages, their parts, and logs of them.
 
 They prefer what breaks stores: bodies that look like records, text outside of ASCII, empty values,
-properties that hide in other properties' values.
+properties that hide in other properties' values. Strategies are made once: to make and check one
+takes longer than to draw from it.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -60,24 +62,28 @@ _SNIPPETS = st.sampled_from(
 )
 
 
+@functools.cache
 def topics(max_size: int = TOPIC_SIZE_V1_MAX) -> st.SearchStrategy[str]:
     """Topic names that a store accepts; a few of them come often, as a log has few topics."""
     few = st.sampled_from(["orders", "payments", "T", "order", f"{RETRY_PREFIX}group"])
     return few | st.text(_TOPIC_CHARACTERS, min_size=1, max_size=max_size)
 
 
+@functools.cache
 def bodies(max_size: int = 300) -> st.SearchStrategy[bytes]:
     """Message bodies: random bytes, and bytes that look like parts of a record."""
     traps = st.lists(_SNIPPETS | st.binary(max_size=16), max_size=8).map(b"".join)
     return st.one_of(st.just(b""), st.binary(max_size=max_size), traps.map(lambda b: b[:max_size]))
 
 
+@functools.cache
 def tags() -> st.SearchStrategy[str | None]:
     """Tags, among them none at all, empty ones and some that hash to negative numbers."""
     known = st.sampled_from([None, "", "A", "TagA||TagB", "polygenelubricants", "标签", "😀"])
     return known | st.text(_TEXT, max_size=30)
 
 
+@functools.cache
 def keys(max_size: int = 4) -> st.SearchStrategy[list[str] | None]:
     """Keys of one message: words, perhaps one of them twice."""
     spaceless = st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"])
@@ -85,6 +91,7 @@ def keys(max_size: int = 4) -> st.SearchStrategy[list[str] | None]:
     return st.none() | st.lists(word, max_size=max_size)
 
 
+@functools.cache
 def property_maps(max_size: int = 4) -> st.SearchStrategy[dict[str, str | None]]:
     """Further properties of a message, without names that the store uses itself."""
     own = (PROPERTY_TAGS, PROPERTY_KEYS)
@@ -101,21 +108,25 @@ def property_texts(max_size: int = 400) -> st.SearchStrategy[bytes]:
     return tangled.map(lambda text: text[:max_size])
 
 
+@functools.cache
 def hosts() -> st.SearchStrategy[Host]:
     """Addresses, IPv4 and IPv6, with ports."""
     return st.tuples(st.ip_addresses().map(str), st.integers(0, 65_535))
 
 
+@functools.cache
 def timestamps() -> st.SearchStrategy[int]:
     """Milliseconds since the epoch, most of them in this century."""
     return st.integers(1_500_000_000_000, 2_000_000_000_000) | st.sampled_from([0, 1, (1 << 62)])
 
 
+@functools.cache
 def system_flags() -> st.SearchStrategy[int]:
     """`Message.sys_flag` without transaction bits."""
     return st.sampled_from([0, 0, 0, COMPRESSED, MULTI_TAGS, COMPRESSED | 0x200])
 
 
+@functools.cache
 def _transactions() -> st.SearchStrategy[int]:
     bits = [0, 0, 0, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK]
     return st.sampled_from(bits)
@@ -180,14 +191,22 @@ def logs(
         max_size: most messages.
         file_size: bytes of one file.
     """
-    pauses = st.sampled_from([0, 1, 1_000, 3_600_000, 86_400_000])
-    entries = st.tuples(messages() if message is None else message, pauses, st.booleans())
     log = SmallLog(file_size)
-    for one, pause, roll in draw(st.lists(entries, min_size=min_size, max_size=max_size)):
+    for one, pause, roll in draw(_entries(message, min_size, max_size)):
         if roll and pause > 1_000:
             log.roll()
         log.append(one, after_ms=pause)
     return log
+
+
+@functools.lru_cache(maxsize=16)
+def _entries(
+    message: st.SearchStrategy[Message] | None, min_size: int, max_size: int
+) -> st.SearchStrategy[list[tuple[Message, int, bool]]]:
+    """Return lists of messages, of pauses before them, and of whether a file may begin there."""
+    pauses = st.sampled_from([0, 1, 1_000, 3_600_000, 86_400_000])
+    entries = st.tuples(messages() if message is None else message, pauses, st.booleans())
+    return st.lists(entries, min_size=min_size, max_size=max_size)
 
 
 def cuts(log: SmallLog) -> st.SearchStrategy[set[int]]:
