@@ -102,6 +102,8 @@ dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sou
 	@$(INSTALL) --group test --group lint --group types --group docs \
 	  --editable './core[compression]' $(LIGHT:%=--editable ./extras/%) --editable './extras/arrow[sql]' --editable './extras/server[grpc,metrics]' --editable './extras/tools[prometheus,opentelemetry,rocksdb]' $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
+	@# Compiles what every test imports, which takes longer than the first tests of a plugin.
+	@$(BIN)/pytest --collect-only -q plugins/index >/dev/null
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 docs: $(BIN)/tox ## build the site of all pages in dist/site, and check its snippets, drawings and links
