@@ -146,11 +146,16 @@ def test_a_directory_of_rocketmq_is_told_as_such(case, golden_store):
     assert found.was_closed
 
 
-def test_a_directory_of_rocketmq_5_is_told_by_what_only_that_makes(golden_store, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "writer"), [("timerwheel", "rocketmq 5"), ("rocksdbstore", "rocketmq 5.4")]
+)
+def test_a_release_of_rocketmq_is_known_by_what_only_that_makes(
+    name, writer, golden_store, tmp_path
+):
     shutil.copytree(golden_store("demo"), tmp_path / "store")
-    (tmp_path / "store" / "timerwheel").touch()
+    (tmp_path / "store" / name).mkdir()
 
-    assert inspect_store(tmp_path / "store").written_by == "rocketmq 5"
+    assert inspect_store(tmp_path / "store").written_by == writer
 
 
 def test_a_closed_store_tells_its_log_and_what_it_remembers(tmp_path):

@@ -48,6 +48,7 @@ _WRITERS = {
     "reput": "reput",
     "rocketmq": "Apache RocketMQ",
     "rocketmq 5": "Apache RocketMQ 5 (by its files)",
+    "rocketmq 5.4": "Apache RocketMQ 5.4 or later (by its files)",
 }
 
 
@@ -61,7 +62,7 @@ _JSON = {
     **STORE_KEYS,
     "role": "`primary`, or `replica` for a store that takes a master's bytes",
     "master": "name of a replica's master, or null",
-    "written_by": "`reput`, `rocketmq`, or `rocketmq 5` if the files show it",
+    "written_by": "`reput`, `rocketmq`, `rocketmq 5`, or `rocketmq 5.4`, as far as files show it",
     **ENGINE_KEYS,
     "clean": "whether the last writer has closed the store",
     "abort_file": "whether the file `abort` exists: the store is open, or was not closed",

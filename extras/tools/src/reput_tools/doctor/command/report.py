@@ -34,7 +34,7 @@ Examples:
 """
 _JSON = {
     "path": "the store's directory",
-    "written_by": "`reput`, `rocketmq`, or `rocketmq 5`",
+    "written_by": "`reput`, `rocketmq`, `rocketmq 5`, or `rocketmq 5.4`",
     "made_timestamp": "when the report was made",
     "seconds": "how long it took",
     "since_timestamp": "value of `--since`, or null",

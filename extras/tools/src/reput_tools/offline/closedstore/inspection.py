@@ -44,6 +44,7 @@ _RECOVERED_FILES: Final = 10
 """Log files, the newest, of which a broker 5.4 or later derives the queues."""
 # Made by RocketMQ 5 and by no release before it.
 _FIVE = ("abort.bak", "batchconsumequeue", "compaction", "timerlog", "timerwheel")
+_FIVE_FOUR = "rocksdbstore"
 
 
 def inspect_store(
@@ -76,12 +77,17 @@ class Traces:
 
     @property
     def written_by(self) -> str | None:
-        """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``; None if there is no store."""
+        """Who wrote it last, as far as files show it; None if there is no store.
+
+        ``"reput"``, ``"rocketmq"``, ``"rocketmq 5"``, or ``"rocketmq 5.4"`` for that and later.
+        """
         names = {entry.name for entry in self.disk.list(self.root)}
         if not self.has_log:
             return None
         if OWN_DIRECTORY in names:  # the manifest in it may be missing, or not readable
             return "reput"
+        if _FIVE_FOUR in names:
+            return "rocketmq 5.4"
         found = self.checkpoint
         later = found is not None and (found.replica_offset or found.confirm_offset)
         return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"
