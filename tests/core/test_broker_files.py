@@ -146,11 +146,15 @@ def test_files_that_are_not_written_are_found_and_refused(case, tmp_path):
 @pytest.mark.parametrize("case", HARMLESS)
 def test_files_that_only_look_similar_prevent_no_write(case, tmp_path):
     root = filled(tmp_path / "store")
+    before = {*root.rglob("*")}
     HARMLESS[case](root)
+    added = {each: each.read_bytes() for each in {*root.rglob("*")} - before if each.is_file()}
 
     with reput.open(root, "w", plugins=["consumequeue"]) as store:
         store.put(reput.Message("orders", b"one more"))
 
+    assert added
+    assert {each: each.read_bytes() for each in added} == added
     with reput.open(root, "r") as store:
         assert store.log.max_physical_offset > 0
         assert sum(len(batch) for batch in store.scan()) == 6

@@ -10,7 +10,7 @@ import sys
 import zlib
 
 import pytest
-from brokerdirectories import GOLDEN, filled, snapshot, unpacked
+from brokerdirectories import GOLDEN, HARMLESS, MARKED, filled, snapshot, unpacked
 from commands import Outcome, commands
 from dledgerlog import DLedgerLog
 from jsonkeys import forms_of, keys_of
@@ -271,7 +271,9 @@ def test_files_that_state_physical_offsets_are_not_taken_over(log, tmp_path, add
     assert not (tmp_path / "new" / "commitlog").exists()
 
 
-def test_a_broker_without_compacted_topics_has_offsets_and_a_copy_of_them(log, tmp_path):
+def test_files_beside_the_log_and_offsets_of_no_compacted_topic_are_copied(log, tmp_path):
+    (log.root / "notes").mkdir()
+    (log.root / "notes" / "today.txt").write_text("a broker of tomorrow")
     (log.root / "compaction").mkdir()
     for name in ("position-checkpoint", "position-checkpoint.bak"):
         (log.root / "compaction" / name).write_text('{"topicOffsetTable":{}}')
@@ -279,6 +281,8 @@ def test_a_broker_without_compacted_topics_has_offsets_and_a_copy_of_them(log, t
     run("convert", log.root, tmp_path / "new")
 
     assert len(records_of(tmp_path / "new")) == 80
+    assert (tmp_path / "new/notes/today.txt").read_text() == "a broker of tomorrow"
+    assert (tmp_path / "new/compaction/position-checkpoint.bak").exists()
 
 
 def test_other_directories_are_refused_and_nothing_is_made(tmp_path):
@@ -286,10 +290,17 @@ def test_other_directories_are_refused_and_nothing_is_made(tmp_path):
     strays = unpacked("rocketmq-5.5.0/batch-queues", tmp_path / "without")
     (strays / "config/topics.json").unlink()
     plain = filled(tmp_path / "plain")
+    timers = filled(tmp_path / "timers")
+    MARKED["timers in RocksDB's log"][1](timers)
+    later = filled(tmp_path / "later")
+    HARMLESS["settings in RocksDB"](later)
+    (later / "config" / "rdb").rename(later / "config" / "later")
 
     assert "queue.type=BatchCQ" in run("convert", strays, tmp_path / "new", code=6).err
     assert "batch queues" in run("convert", batches, tmp_path / "new", code=5).err
     assert "a plain store" in run("convert", plain, tmp_path / "new", code=5).err
+    assert "timers" in run("convert", timers, tmp_path / "new", code=6).err
+    assert "config/later" in run("convert", later, tmp_path / "new", code=5).err
     assert not (tmp_path / "new").exists()
 
 

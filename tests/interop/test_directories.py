@@ -14,6 +14,7 @@ import attrs
 import pytest
 from brokerdirectories import WRITTEN, snapshot
 from click.testing import CliRunner
+from openstores import until
 from realbroker import STORE_CONFIG, BrokerHost, JavaFailedError, Peer, RocketMQ, free_ports
 
 import reput
@@ -236,6 +237,8 @@ def test_a_directory_of_a_broker_is_used_and_given_back(
         if not kind.is_dledger:
             made.follow("--from", f"127.0.0.1:{made.port}")
         if kind.is_killed:
+            # A follower waits for the file that notes what is committed.
+            until((made.root / "dledger-n0" / "checkpoint").exists)
             host.kill()
             made.host = jvms.enter_context(release.broker_host(tmp_path / "again"))
         else:

@@ -26,15 +26,17 @@ Answers = Mapping[tuple[str, str], Sequence[int]]
 """Physical offsets by topic and key."""
 
 
-def open_store(path: Path, mode: str = "w") -> reput.Store:
-    config = {**PLAIN.config, "index": INDEX}
+def open_store(path: Path, mode: str = "w", tags: bool | None = None) -> reput.Store:
+    config = {**PLAIN.config, "index": {**INDEX, "tags": tags}}
     return reput.open(path, mode=mode, plugins={"consumequeue", "index"}, config=config)
 
 
-def write(path: Path, name: str = "one-at-a-time", seed: int = 1) -> list[Row]:
+def write(
+    path: Path, name: str = "one-at-a-time", seed: int = 1, tags: bool | None = None
+) -> list[Row]:
     """Put with reput; what each message is."""
     case = CASES[name]
-    with open_store(path) as store:
+    with open_store(path, tags=tags) as store:
         return [expected(case, *put) for put in case.write(store, COUNT, seed=seed)]
 
 
@@ -107,6 +109,19 @@ def test_java_derives_the_same_index_files(java: JavaStore, tmp_path: Path, name
     java.dump(path, *INDEXED)
 
     assert index_files(path) == ours
+
+
+def test_java_reads_index_files_with_items_of_tags(java: JavaStore, tmp_path: Path):
+    path = tmp_path / "store"
+    rows = write(path, tags=True)
+    write(tmp_path / "without")
+
+    theirs = told_by_java(java.dump(path, *QUERIES).queries)
+
+    assert len(index_files(path)) > len(index_files(tmp_path / "without"))
+    assert theirs == told_by_java(java.dump(tmp_path / "without", *QUERIES).queries)
+    rows += java.write(path, "plain", COUNT, *INDEXED)  # in a file that has them
+    assert_all_are_found(path, rows)
 
 
 def test_java_goes_on_in_index_files_of_reput(java: JavaStore, tmp_path: Path):

@@ -139,5 +139,6 @@ HARMLESS: dict[str, Callable[[Path], None]] = {
     "a file like that of batch queues": _file("batchconsumequeue"),
     "settings in RocksDB": _file("config/rdb/CURRENT"),
     "identity of a controller": _file("epochFileCheckpoint"),
+    "what a broker's pops have out": _file("config/consumerOrderInfo.json", b'{"table":{}}'),
 }
 """What looks similar, and prevents no write."""
