@@ -86,9 +86,9 @@ nightly: $(BIN)/tox ## every case of everything, for hours; a failure is bisecte
 	@$(TOX) --version >/dev/null; REPUT_FILES=1/1 PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
 	  $(BIN)/python packaging/nightly.py $(ARGS)
 
-soak: $(BIN)/tox ## kill writers and cut the power, thousands of times; KILLS=100000 for so many kills of stores with all plugins
-	@$(if $(KILLS),REPUT_KILLS=$(KILLS) PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" )$(BIN)/tox run -e soak $(ARGS) \
-	  $(if $(KILLS),-- tests/compose/test_killed_mixes.py)
+soak: $(BIN)/tox ## kill writers and cut the power, thousands of times; KILLS=100000 for so many kills of stores with all plugins; ENGINE=native
+	@$(if $(KILLS),REPUT_KILLS=$(KILLS) PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" )$(BIN)/tox run \
+	  -e soak$(if $(filter native,$(ENGINE)),-native) $(ARGS) $(if $(KILLS),-- tests/compose/test_killed_mixes.py)
 
 lint: $(BIN)/tox ## ruff, mypy, clippy if cargo is installed, and Vale if go is installed
 	@$(BIN)/tox run -e lint,types,rust,prose

@@ -296,14 +296,19 @@ class CountedLives(KillRounds[None]):
         self.count_kill(f"job {self.job}")
 
 
-@pytest.mark.parametrize("fails", [-1, 5])
-def test_jobs_share_the_lives_and_the_first_failure_ends_them(fails, capfd):
+@pytest.mark.parametrize(("first", "fails"), [(0, -1), (4, -1), (0, 5), (4, 5)])
+def test_jobs_share_the_lives_and_the_first_failure_ends_them(first, fails, capfd, monkeypatch):
+    monkeypatch.setenv("REPUT_KILLS_FROM", str(first))
     lives = CountedLives(fails)
 
     if fails < 0:
         lives.run(40, 2)
         assert lives.killed == {"job 0": 20, "job 1": 20}
-        assert "40 of 40 kills" in capfd.readouterr().err
+        said = capfd.readouterr()
+        assert "40 of 40 kills" in said.err
+        expected = f"REPUT_KILL_SEED={lives.seed} REPUT_KILLS_FROM={first + 40}\n"
+        assert said.out.endswith(expected)
     else:
         with pytest.raises(AssertionError, match=f"REPUT_KILL_SEED=.?{lives.seed}/5"):
             lives.run(1 << 40, 2)
+        assert lives.next_life > 5

@@ -3,6 +3,9 @@
 ``REPUT_KILL_SEED`` is the seed of a run and, after a slash, the number of one life; with this
 number the same life is repeated. ``REPUT_KILLS`` is the number of kills. With several jobs, each
 forked process takes its share of the lives, and a line on standard error shows the rate.
+
+A run can be continued another day: ``REPUT_KILLS_FROM`` is the number of its first life. The
+last line of a run has the seed and the next life, also if a check has failed.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from typing import BinaryIO, Generic, TypeVar
 
 from reput_testing.crashes.powercuts import command_for
 
-__all__ = ["KILLS_VARIABLE", "SEED_VARIABLE", "KillRounds"]
+__all__ = ["FROM_VARIABLE", "KILLS_VARIABLE", "SEED_VARIABLE", "KillRounds"]
 
 KILLS_VARIABLE = "REPUT_KILLS"
+FROM_VARIABLE = "REPUT_KILLS_FROM"
 SEED_VARIABLE = "REPUT_KILL_SEED"
 
 _PROGRESS_SECONDS = 1.0
@@ -45,6 +49,8 @@ class KillRounds(abc.ABC, Generic[_Processes]):
         self.killed: dict[str, int] = {}
         self.seconds = 0.0
         """Duration of all lives."""
+        self.next_life = int(os.environ.get(FROM_VARIABLE) or 0)
+        """Number after the last life that has begun."""
         self._only_life = int(life) if life else None
 
     @property
@@ -72,17 +78,24 @@ class KillRounds(abc.ABC, Generic[_Processes]):
             AssertionError: a check has failed; the text says how to repeat the life.
         """
         started = time.monotonic()
-        if jobs == 1 or self._only_life is not None:
-            self._run_share(kills, 0, 1, None)
-        else:
-            self._run_jobs(kills, jobs, started)
-        self.seconds = time.monotonic() - started
-        sys.stdout.write(f"\n{self}\n")
+        try:
+            if jobs == 1 or self._only_life is not None:
+                self._run_share(kills, self.next_life, 1, None)
+            else:
+                self._run_jobs(kills, jobs, started)
+        finally:
+            self.seconds = time.monotonic() - started
+            sys.stdout.write(f"\n{self}\n")
+            if self._only_life is None:
+                sys.stdout.write(
+                    f"to go on: {SEED_VARIABLE}={self.seed} {FROM_VARIABLE}={self.next_life}\n"
+                )
 
     def _run_share(self, kills: int, number: int, step: int, report: BinaryIO | None) -> None:
         with self.processes() as processes:
             while self.killed_count < kills:
                 life = number if self._only_life is None else self._only_life
+                self.next_life = number + 1
                 self.live(processes, life, kills)
                 number += step
                 if report is not None:
@@ -98,6 +111,7 @@ class KillRounds(abc.ABC, Generic[_Processes]):
                 pid = os.fork()
                 if pid == 0:
                     os.close(read_end)
+                    self.next_life += job
                     self._work(write_end, -(-kills // jobs), job, jobs)
                 os.close(write_end)
                 pids.append(pid)
@@ -133,8 +147,9 @@ class KillRounds(abc.ABC, Generic[_Processes]):
         with os.fdopen(descriptor, "wb", buffering=0) as report:
             try:
                 self.enter_job(job)
-                self._run_share(kills, job, jobs, report)
+                self._run_share(kills, self.next_life, jobs, report)
             except BaseException as error:
+                pickle.dump(self._counts(), report)
                 is_known = isinstance(error, AssertionError)
                 pickle.dump(str(error) if is_known else traceback.format_exc(), report)
         os._exit(0)
@@ -152,14 +167,16 @@ class KillRounds(abc.ABC, Generic[_Processes]):
 
     def _counts(self) -> dict[str, object]:
         counts = {name: each for name, each in vars(self).items() if name.endswith("_count")}
-        return {"killed": self.killed, **counts}
+        return {"killed": self.killed, "next_life": self.next_life, **counts}
 
     def _add_up(self, counts: list[dict[str, object]]) -> None:
         self.killed = {}
         totals: dict[str, int] = {}
         for each in counts:
             for name, value in each.items():
-                if isinstance(value, dict):
+                if name == "next_life":
+                    self.next_life = max(self.next_life, int(str(value)))
+                elif isinstance(value, dict):
                     for kind, count in value.items():
                         self.killed[kind] = self.killed.get(kind, 0) + count
                 elif isinstance(value, int):
