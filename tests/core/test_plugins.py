@@ -19,7 +19,8 @@ from reput.errors import (
     PluginError,
     PluginNotFoundError,
 )
-from reput.plugin import PluginSet, dispatch_order, how_to_install, plugin_name
+from reput.plugin import PluginSet, dispatch_order, hooktable, how_to_install, plugin_name
+from reput.plugin.hooktable import PluginHooks
 
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
 
@@ -152,8 +153,29 @@ def test_a_hook_that_is_not_marked_is_an_error(tmp_path):
         def reput_dispatch(self, batch):
             pass
 
-    with pytest.raises(PluginError, match=r"not marked with @reput\.hookimpl"):
-        open_with(tmp_path, ForgetfulPlugin())
+    for _ in range(2):  # only what is right is remembered
+        with pytest.raises(PluginError, match=r"not marked with @reput\.hookimpl"):
+            open_with(tmp_path, ForgetfulPlugin())
+
+
+def test_a_class_is_checked_once_and_each_object_has_hooks_of_its_own(monkeypatch):
+    class CountingPlugin(reput.Plugin):
+        def __init__(self, seen):
+            self.seen = seen
+
+        @reput.hookimpl(tryfirst=True)
+        def reput_read(self, topic):
+            self.seen.append(topic)
+
+    first, second = CountingPlugin([]), CountingPlugin([])
+    PluginHooks.of("counting", first).read(topic="a")
+    monkeypatch.setattr(hooktable._Manager, "implementations", None)
+
+    hooks = PluginHooks.of("counting", second)
+
+    hooks.read(topic="b", queue_id=0)
+    assert (first.seen, second.seen) == (["a"], ["b"])
+    assert (hooks.takes["read"], hooks.ranks["read"]) == (frozenset({"topic"}), -1)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Self
+from weakref import WeakKeyDictionary
 
 import pluggy
 
@@ -67,14 +68,23 @@ class PluginHooks:
             PluginError: a hook that is not marked, unknown, has unknown arguments, or is marked
                 with an option that reput ignores.
         """
-        found = cls()
-        for hook, taken, offered, made in _contract().implementations(name, plugin):
-            short = hook.removeprefix(_PREFIX)
-            found.takes[short], found.ranks[short] = taken, made.trylast - made.tryfirst
-            vars(found)[short] = (
-                made.function if taken == offered else _passing(made.function, taken)
-            )
+        found, kind = cls(), type(plugin)
+        known = _known.get(kind)
+        if known is None:
+            known = _known[kind] = [
+                (hook, taken, taken == offered, made.trylast - made.tryfirst)
+                for hook, taken, offered, made in _contract().implementations(name, plugin)
+            ]
+        for hook, taken, is_whole, rank in known:
+            short, function = hook.removeprefix(_PREFIX), getattr(plugin, hook)
+            found.takes[short], found.ranks[short] = taken, rank
+            vars(found)[short] = function if is_whole else _passing(function, taken)
         return found
+
+
+_known: WeakKeyDictionary[type, list[tuple[str, frozenset[str], bool, int]]] = WeakKeyDictionary()
+"""Of each class of plugins that was checked: its hooks, the arguments that they take, whether these
+are all, and their ranks. An opening checks each class only once in a process."""
 
 
 def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
