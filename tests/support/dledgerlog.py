@@ -52,11 +52,17 @@ class DLedgerLog:
     """Entries that are collected, and then written to the files of a node."""
 
     def __init__(
-        self, root: Path, file_size: int = 16_384, base: int = 0, *, term: int = 1
+        self,
+        root: Path,
+        file_size: int = 16_384,
+        base: int = 0,
+        *,
+        term: int = 1,
+        index_size: int = 1 << 20,
     ) -> None:
         self.root = root
         self.folder = root / "dledger-n0"
-        self.file_size, self.base = file_size, base
+        self.file_size, self.base, self.index_size = file_size, base, index_size
         self.data = bytearray()
         self.units = bytearray()
         self.offsets: list[int] = []
@@ -85,7 +91,7 @@ class DLedgerLog:
         committed = len(self.offsets) - 1 if committed is None else committed
         for name, data, base, size in (
             ("data", self.data, self.base, self.file_size),
-            ("index", self.units, 0, 1 << 20),
+            ("index", self.units, 0, self.index_size),
         ):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
             for start in range(0, max(len(data), 1), size):

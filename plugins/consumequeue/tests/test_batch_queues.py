@@ -184,6 +184,21 @@ def test_a_rebuild_makes_the_same_files_and_the_doctor_sees_each_change(tmp_path
 
 
 @pytest.mark.costly
+@pytest.mark.parametrize("step", [0, 1])
+def test_the_doctor_sees_a_file_that_is_doubled_or_shifted(step, tmp_path):
+    root = unpacked(CASE, tmp_path)
+    path = root / "batchconsumequeue/orders/1/00000000000000000000"
+    data = path.read_bytes()
+    other = path.with_name(f"{len(data) * (1 + step):020d}")
+
+    other.write_bytes(data)
+
+    (found,) = [each for each in verify(root).findings if each.part == "consumequeue"]
+    assert found.kind == ("consumequeue.extra", "consumequeue.order")[step]
+    assert found.file.endswith(other.name)
+
+
+@pytest.mark.costly
 def test_puts_go_on_where_the_broker_stopped_and_a_log_that_ends_earlier_cuts_them(tmp_path):
     root = unpacked(CASE, tmp_path)
 

@@ -363,7 +363,7 @@ class SchedulePlugin(reput.Plugin):
         # A writer that was killed leaves slots ahead of the timer log, or behind it.
         if self.timer is None or not self._context.clean:
             return []
-        return self.timer.wrong_chains()
+        return self.timer.wrong_entries()
 
     @reput.hookimpl
     def reput_close(self) -> None:

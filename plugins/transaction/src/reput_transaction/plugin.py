@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 import reput
-from reput.errors import ServiceNotAvailableError
+from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_transaction.completion.transactionengine import TransactionEngine, Which
 from reput_transaction.config import TransactionConfig
@@ -223,6 +223,11 @@ class TransactionPlugin(reput.Plugin):
         """Finish half-done transactions, write op markers, and check open transactions."""
         worker = self._worker
         return worker.work(now) if worker is not None and self.config.automatic else None
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_tools_wrong_entries(self) -> Iterator[CorruptFileError]:
+        """See `reput_tools.offline.hookspecs.reput_tools_wrong_entries`."""
+        return self._of_store.tracker.wrong_snapshots()
 
     @reput.hookimpl
     def reput_hold(self) -> int | None:

@@ -1,11 +1,14 @@
-"""Compare all pairs of a queue: records with units, and names of files with what they hold."""
+"""Compare all pairs of a queue: records, units and notes, and names of files with contents."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from reput.errors import CorruptFileError
-from reput_compaction.filepairs.pairloader import paired
+from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, UNKNOWN
+from reput_compaction.filepairs.pairloader import bases_in, paired
 from reput_compaction.filepairs.pairscan import windows
 
 if TYPE_CHECKING:
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from reput_compaction.queue.compactedqueue import CompactedQueue
 
 __all__ = ["wrong_entries"]
+
+_SIGNED = b"LOCK"
+"""How the file ``lock`` begins while no broker has opened the store after reput."""
 
 
 def wrong_entries(context: StoreContext, queue: CompactedQueue) -> Iterator[CorruptFileError]:
@@ -42,3 +48,33 @@ def wrong_entries(context: StoreContext, queue: CompactedQueue) -> Iterator[Corr
     for base in sorted(halves) if context.clean else ():
         reason = "its file of records or its file of units is missing"
         yield CorruptFileError(f"{queue.places.log}/{base:020d}", 0, reason)
+    if context.clean and _wrote_last(context):
+        yield from _wrong_notes(context, queue)
+
+
+def _wrote_last(context: StoreContext) -> bool:
+    """Whether no broker has changed the pairs since their notes were written."""
+    try:
+        return context.disk.read_file(context.directory("lock"), 4) == _SIGNED
+    except OSError:
+        return False
+
+
+def _wrong_notes(context: StoreContext, queue: CompactedQueue) -> Iterator[CorruptFileError]:
+    left = bases_in(context.disk, queue.places.notes)
+    for pair in queue.pairs:
+        if left.pop(pair.base, None) is None:
+            yield CorruptFileError(pair.notes.path, 0, "the file of notes is missing")
+            continue
+        notes = queue.files.read_notes(pair, 0, pair.count)
+        units = queue.files.read_units(pair, 0, pair.count)
+        wrong = notes["queue_offset"] != units["queue_offset"]
+        wrong &= notes["end_offset"] != UNKNOWN
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            reason = f"the note is of queue offset {int(notes['queue_offset'][at])}"
+            reason += f", and its unit of {int(units['queue_offset'][at])}"
+            yield CorruptFileError(pair.notes.path, at * NOTE_SIZE, reason)
+    for base in sorted(left):
+        path = f"{queue.places.notes}/{base:020d}"
+        yield CorruptFileError(path, 0, "the notes are of records that do not exist")

@@ -30,6 +30,10 @@ def batch_differences(
 ) -> Iterator[Difference]:
     """Yield where each batch queue with a difference first departs from the log."""
     for directory in sorted({each.path.rpartition("/")[0] for each in differences}):
+        strays = list(_strays(comparison, directory))
+        if strays:
+            yield from strays
+            continue
         own, places = _units(comparison, comparison.root, directory)
         wanted, _ = _units(comparison, comparison.built, directory)
         rows = _determined(comparison, own)
@@ -54,6 +58,33 @@ def batch_differences(
         )
 
 
+def _strays(comparison: Comparison, directory: str) -> Iterator[Difference]:
+    """Yield files that do not follow the file before them, by name or by contents."""
+    files = unit_files(comparison.disk, f"{comparison.root}/{directory}")
+    full = max((size for _, size in files), default=0)
+    end, is_full = files[0][0] if files else 0, True
+    for base, size in files:
+        name = f"{directory}/{file_name(base)}"
+        units = _read(comparison, directory, base, size)
+        if base != end:
+            reason = f"the file before it ends at {end}"
+            yield Difference(name, 0, reason, kind="order", size=size)
+        elif not is_full and units.view(np.uint8).any():
+            reason = "the file before it is not full"
+            yield Difference(name, 0, reason, kind="extra", size=size)
+        end, is_full = base + full, is_full and valid_count(units) == full // UNIT_SIZE
+
+
+def _read(comparison: Comparison, directory: str, base: int, size: int, root: str = "") -> Units:
+    disk = comparison.disk
+    descriptor = disk.open(f"{root or comparison.root}/{directory}/{file_name(base)}")
+    try:
+        data = disk.read(descriptor, size - size % UNIT_SIZE, 0)
+    finally:
+        disk.close(descriptor)
+    return np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
+
+
 def _determined(comparison: Comparison, units: Units) -> npt.NDArray[np.intp]:
     """Return the units of messages that the log has."""
     offsets = units["physical_offset"].astype(np.int64)
@@ -67,15 +98,10 @@ def _units(
     comparison: Comparison, root: str, directory: str
 ) -> tuple[Units, list[tuple[str, int]]]:
     """Return the units of a queue up to the first invalid one, and the file and byte of each."""
-    disk, parts, places = comparison.disk, [np.zeros(0, UNIT_DTYPE)], []
-    for base, size in unit_files(disk, f"{root}/{directory}"):
+    parts, places = [np.zeros(0, UNIT_DTYPE)], []
+    for base, size in unit_files(comparison.disk, f"{root}/{directory}"):
         name = f"{directory}/{file_name(base)}"
-        descriptor = disk.open(f"{root}/{name}")
-        try:
-            data = disk.read(descriptor, size - size % UNIT_SIZE, 0)
-        finally:
-            disk.close(descriptor)
-        units = np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
+        units = _read(comparison, directory, base, size, root)
         count = valid_count(units)
         parts.append(units[:count])
         places += [(name, at * UNIT_SIZE) for at in range(count)]

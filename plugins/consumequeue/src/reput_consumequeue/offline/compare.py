@@ -50,6 +50,7 @@ _EXTEND: Final = "it does not lead to an extend unit with the content that the l
 _NO_EXTEND: Final = "it has no extend units where units of the queue lead to"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
 _FILES_IN_FULL: Final = 100  # files all of whose differences are found, as far as wanted
+_NOT_LED_TO: Final = "no unit of the queue leads into this file"
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
@@ -81,7 +82,9 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         ):
             found = [*(aligned_differences(comparison, (topic, queue_id)) or found)]
         left = min(queue.left, left - len(found))
-        if not queue.leads_to_extend:
+        if queue.leads_to_extend:
+            found += [] if found else queue.extend_files_after_end()
+        else:
             # Extend files to which no unit leads; without addresses there should be none at all.
             strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
             found += [each for each in strays if comparison.disk.exists(_path(comparison, each))]
@@ -287,6 +290,15 @@ class _Queue:
                 message_count=len(rows),
                 is_absent=True,
             )
+
+    def extend_files_after_end(self) -> Iterator[Difference]:
+        """Yield extend files after the one with the queue's last extend unit, if that is known."""
+        is_known = self._extend_end and not self.comparison.damaged
+        files = self._files(self.comparison.root, EXTEND_DIRECTORY) if is_known else {}
+        for base, size in files.items():
+            if base >= self._extend_end:
+                name = self._name(base, EXTEND_DIRECTORY)
+                yield Difference(name, 0, _NOT_LED_TO, kind="extra", size=size)
 
     def _note_lost(self, own: Units, rows: npt.NDArray[np.intp], number: int) -> None:
         self.skipped["lost"] += len(rows)

@@ -1,4 +1,4 @@
-"""Finds the record of the timer log that leads to a parked message, and chains that are wrong."""
+"""Finds the record of the timer log that leads to a parked message, and files that are wrong."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from reput_schedule.timerwheel.files.slotchain import read_chain
 from reput_schedule.timerwheel.layout import PROPERTY_OUT_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from reput.record import MessageView
+    from reput_schedule.timerwheel.files.timercheckpoint import CheckpointRecord
     from reput_schedule.timerwheel.files.timerfiles import TimerFiles
+    from reput_schedule.timerwheel.files.timerlog import TimerLog
 
-__all__ = ["noted_time", "wrong_chains"]
+__all__ = ["noted_time", "wrong_entries"]
 
 _DIGITS_MAX: Final = 18
 _END: Final = 1 << 62  # a physical offset above every log
@@ -49,16 +53,33 @@ def noted_time(files: TimerFiles, message: MessageView, precision: int, window: 
     return None
 
 
-def wrong_chains(
-    files: TimerFiles, ticks: npt.NDArray[np.int64], precision: int
+def wrong_entries(
+    files: TimerFiles,
+    check: CheckpointRecord | None,
+    ticks: npt.NDArray[np.int64],
+    precision: int,
+    log_begin: int,
 ) -> list[CorruptFileError]:
-    """Return why chains cannot be read, at most one reason for each slot.
+    """Return what is wrong with files and chains of a store that was closed.
 
     Args:
         files: wheel and timer log.
-        ticks: ``(n,)`` slots, in units of the precision.
+        check: the saved checkpoint.
+        ticks: ``(n,)`` slots of what waits, in units of the precision.
         precision: ms of one slot.
+        log_begin: physical offset at which the commit log begins.
     """
+    # A broker notes nowhere which files it has removed, and removes none of an untrimmed log.
+    begin = files.log.min_position if log_begin else 0
+    if check is not None and check.is_closed:
+        begin = check.log_min
+    return [*_wrong_files(files.log, begin)] or _wrong_chains(files, ticks, precision)
+
+
+def _wrong_chains(
+    files: TimerFiles, ticks: npt.NDArray[np.int64], precision: int
+) -> list[CorruptFileError]:
+    """Return why chains cannot be read, at most one reason for each slot."""
     found = []
     for tick in ticks.tolist():
         try:
@@ -67,3 +88,24 @@ def wrong_chains(
         except CorruptFileError as error:
             found.append(error)
     return found
+
+
+def _wrong_files(log: TimerLog, begin: int) -> Iterator[CorruptFileError]:
+    """Yield what is wrong with the order of the timer log's files, and of its records."""
+    if log.first < log.end and log.min_position > begin:
+        reason = f"the timer log begins here, and not at {begin}"
+        yield CorruptFileError(log.path_of(log.first), 0, reason)
+    covered = 0
+    for first, records in log.chunks(log.first, log.end):
+        offsets = records["physical_offset"].astype(np.int64)
+        ends = np.maximum.accumulate(offsets + records["message_size"])
+        wrong = offsets < np.concatenate([[covered], ends[:-1]])
+        if wrong.any():
+            number = first + int(np.argmax(wrong))
+            position = log.position_of(number) % log.file_size
+            reason = "the record is of a message that is not after the message of the record before"
+            yield CorruptFileError(log.path_of(number), position, reason)
+            return
+        covered = int(ends[-1])
+    for path in log.paths_after(log.end):
+        yield CorruptFileError(path, 0, "the timer log ends before this file")

@@ -40,7 +40,7 @@ from reput_schedule.timerwheel.layout import (
     TIMER_LOG_FILE_SIZE,
     TIMER_TOPIC,
 )
-from reput_schedule.timerwheel.notedtime import noted_time, wrong_chains
+from reput_schedule.timerwheel.notedtime import noted_time, wrong_entries
 from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
 from reput_schedule.timerwheel.persistence import TimerPersistence
 from reput_schedule.timerwheel.timerdelivery import TimerDelivery
@@ -440,10 +440,11 @@ class Timer:
                 self._look()
             return noted_time(self._files, message, self._precision, self._roll_window_slots)
 
-    def wrong_chains(self) -> list[CorruptFileError]:
-        """Return where chains of what waits leave their slots; for a store that was closed."""
+    def wrong_entries(self) -> list[CorruptFileError]:
+        """Return what is wrong with files and chains; for a store that was closed."""
         ticks = self.pending()[0] // self._precision - 1
-        return wrong_chains(self._files, ticks, self._precision)
+        log_begin = self._context.log.min_physical_offset
+        return wrong_entries(self._files, self._saving.saved, ticks, self._precision, log_begin)
 
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
@@ -79,14 +79,17 @@ class HalfIndexStore:
     def _load(self, offset: int, path: str) -> bool:
         self._begin(0)
         try:
-            resume = decode_snapshot(self._context.disk.read_file(path), path, self.index)
-            if resume != offset:
-                raise CorruptFileError(path, 12, f"it says that it is of offset {resume}")
+            self._read(offset, path, self.index)
         except (CorruptFileError, OSError) as error:
             logger.warning("snapshot not used, an older one is: %s", error)
             return False
         self._go_on_at(offset)
         return True
+
+    def _read(self, offset: int, path: str, index: HalfIndex) -> None:
+        resume = decode_snapshot(self._context.disk.read_file(path), path, index)
+        if resume != offset:
+            raise CorruptFileError(path, 12, f"it says that it is of offset {resume}")
 
     def begin_at(self, offset: int) -> None:
         """Begin with an empty index at a record before which no half message is open."""
@@ -143,6 +146,14 @@ class HalfIndexStore:
             for offset, path in self._on_disk():
                 if offset < min_physical_offset:
                     self._context.disk.remove(path)
+
+    def wrong_snapshots(self) -> Iterator[CorruptFileError]:
+        """Yield why snapshots are not used; the index itself stays as it is."""
+        for offset, path in self._on_disk():
+            try:
+                self._read(offset, path, HalfIndex(self._context.log.read_message, self._max_open))
+            except CorruptFileError as error:
+                yield error
 
     # ------------------------------------------------------------------ files
 

@@ -29,6 +29,7 @@ from reput_tools.doctor.verification.derivedfiles import (
     usable_plugins,
 )
 from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG, survey
+from reput_tools.doctor.verification.dledgerindex import check_dledger_index
 from reput_tools.doctor.verification.logcheck import check_log
 from reput_tools.doctor.verification.logfindings import add_log_findings, damaged_ranges
 from reput_tools.doctor.verification.loghead import check_head
@@ -222,6 +223,8 @@ class _Check:
             ),
         )
         self._count("reput", lambda: check_own(traces, store, self.findings))
+        end = store.log.max_physical_offset
+        self._count("log", lambda: check_dledger_index(self.root, self.disk, self.findings, end))
         ends = _unknown_end if hidden.reason("config") else _ends_of(found)
         self._count("config", lambda: check_settings(self.root, self.disk, ends, self.findings))
         is_plain = ledger_in(self.root, self.disk) is None

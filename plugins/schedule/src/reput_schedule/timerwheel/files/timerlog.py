@@ -130,6 +130,11 @@ class TimerLog:
         """Return the path of the file that holds record ``number``."""
         return self._files.path(number // self._per_file * self.file_size)
 
+    def paths_after(self, end: int) -> list[str]:
+        """Return the paths of files that hold no record before number ``end``."""
+        last = self.position_of(max(end - 1, self.first)) if end else -1
+        return [self._files.path(base) for base in self._files.bases if base > last]
+
     # ------------------------------------------------------------------ reading
 
     def read(self, first: int, end: int) -> Records:
