@@ -14,6 +14,7 @@ from putanswers import outcome, records_of
 
 import reput
 from reput.errors import ServiceNotAvailableError
+from reput.files.preallocation import Prefaulter
 from reput.plugin.putinterest import concerns_any
 from reput_testing import SimulatedDisk
 
@@ -152,3 +153,16 @@ def test_a_queue_that_is_full_takes_no_more(tmp_path):
 
     half = len(answers) // 2
     assert answers[:half] == answers[half:]
+
+
+@pytest.mark.parametrize(("count", "is_mapped"), [(3, True), (100, False)])
+def test_pages_are_made_present_for_bytes_that_are_written_through_the_map(
+    tmp_path, monkeypatch, count, is_mapped
+):
+    asked = []
+    monkeypatch.setattr(Prefaulter, "ask", lambda *wish: asked.append(wish))
+    with reput.open(tmp_path, plugins=[]) as store:
+        receipt = store.put_many([reput.Message("orders", bytes(1_000))] * count)
+
+        assert bool(asked) == is_mapped
+        assert store.log.read_message(receipt[-1].physical_offset).body == bytes(1_000)

@@ -16,6 +16,9 @@ use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 /// The first bytes of a record: its size. It is written last.
 pub type SizeWord = [u8; SIZE_SIZE];
 
+/// Bytes from which on records go through the file.
+pub const MANY: usize = 16 << 10;
+
 /// Bytes of this process that one thread at a time writes records to.
 pub struct Region {
     begin: NonNull<u8>,
@@ -132,7 +135,6 @@ impl Region {
         word: SizeWord,
         rest: &[u8],
     ) -> Result<(), Refusal> {
-        const MANY: usize = 16 << 10;
         const MAGIC_SIZE: usize = SIZE_AND_MAGIC_SIZE - SIZE_SIZE;
         let whole_size = SIZE_SIZE.saturating_add(rest.len());
         if !self.has(position, whole_size) || rest.len() < MAGIC_SIZE {

@@ -12,6 +12,7 @@ use crate::put::appender::Appender;
 use crate::put::body::Body;
 use crate::put::columns::Columns;
 use crate::put::queues::Turn;
+use crate::put::region::MANY;
 use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
@@ -35,9 +36,12 @@ impl Rows {
         self.table.rows.len()
     }
 
-    /// See `PreparedMany.mapped_size`: chunks are written through the file, mostly.
-    fn mapped_size(&self, _first: usize) -> usize {
-        0
+    /// See `PreparedMany.mapped_size`: many bytes are written through the file.
+    fn mapped_size(&self, first: usize) -> usize {
+        let rows = self.table.rows.iter().skip(first);
+        let mut sizes = rows.map(|row| self.table.record(row).size());
+        let size = sizes.try_fold(0, |sum, size| Some(sum + size).filter(|&sum| sum < MANY));
+        size.unwrap_or(0)
     }
 }
 

@@ -281,7 +281,9 @@ class CommitLog(WritableLog):
         offset = appender.end_offset
         if offset + size > appender.file_limit:
             offset = self._roll(size)
-        if offset + mapped_size > appender.record_limit:
+        # Bytes that are written through the file need no pages: those take as long as the write.
+        has_pages = mapped_size or self._flushes_puts
+        if has_pages and offset + mapped_size > appender.record_limit:
             appender.move_record_limit(self.look_ahead(offset, mapped_size))
         if left > mapped_size:
             self._reserve(offset + left)

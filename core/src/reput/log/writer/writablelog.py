@@ -350,9 +350,6 @@ class WritableLog(LogReader):
         step = min(max(position, least), most)
         limit = min(offset + size + step, appender.file_limit)
         self._reserve(max(limit, offset + size))
-        if file is not None and file.grows and file.reserved != self._covered_size:
-            self._covered_size = file.reserved
-            self.flusher.cover(self.unflushed)
         if self._prefaults and file is not None:
             # Pages alone do not make a small store larger.
             end = min(position + size + 2 * step, file.reserved if file.grows else file.size)
@@ -369,6 +366,9 @@ class WritableLog(LogReader):
             file.reserve(min(end_offset + BLANK_MIN_SIZE - file.base_offset, file.size))
         except OSError as error:
             raise self._no_space(file, error) from error
+        if file.grows and file.reserved != self._covered_size:
+            self._covered_size = file.reserved
+            self.flusher.cover(self.unflushed)
 
     def _no_space(self, file: MappedFile, error: OSError) -> CreateMappedFileError:
         position = self._appender.end_offset - file.base_offset
