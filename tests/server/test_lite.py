@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import attrs
@@ -31,12 +32,14 @@ from reput_client.remoting import (
 )
 from reput_consumer import GroupSettings, PopService, TopicSettings
 from reput_server.broker.lite import litesubscriptions
+from reput_server.broker.lite.liteexpiry import LiteExpiry
 from reput_server.broker.lite.litesubscriptions import LiteSubscriptions
 
 TOPIC, GROUP = "parent", "readers"
 ATTRIBUTES = {"lite.bind.topic": TOPIC, "lite.sub.client.quota": "3"}
 OK, REFUSED = ResponseCode.SUCCESS, ResponseCode.ILLEGAL_OPERATION
 WRONG = ResponseCode.INVALID_PARAMETER
+MINUTE = 60_000
 SECTIONS = {"commitlog": {"file_size": 1 << 20, "max_light_queues": 3}}
 
 
@@ -270,6 +273,49 @@ def test_lite_topics_of_a_deleted_topic_do_not_count(serve):
     served._open.close()
     served = serve(sections=SECTIONS)
     assert [send(served.peer(), each) for each in "ag"] == [OK, ResponseCode.LMQ_QUOTA_EXCEEDED]
+
+
+def test_lite_topics_expire_without_messages(serve):
+    served = serve(sections=SECTIONS)
+    set_up(served)
+    peer, expiry = served.peer(), served.server.expiry
+    assert [send(peer, each) for each in "ab"] == [OK] * 2
+    served.wait_counted()
+    assert subscribe(peer, "a") == OK
+    assert len(views(taken(peer))) == 1
+    assert subscribe(peer, "b") == OK
+    now = served.server.broker.context.clock()
+
+    assert expiry.expire(now + 59 * MINUTE) == []
+    assert expiry.expire(now + 61 * MINUTE) == ["%LMQ%$parent$b"]  # a message of a is out
+
+    subscriptions = served.server.broker.lite.subscriptions
+    assert subscriptions.find("one")[1] == ["%LMQ%$parent$a"]
+    assert [send(peer, each) for each in "bcd"] == [OK] * 2 + [ResponseCode.LMQ_QUOTA_EXCEEDED]
+    assert subscribe(peer, "b") == OK
+    assert [each.queue_offset for each in views(taken(peer))] == [2]  # the third of its topic
+    served.store.plugin("consumer").topics.put(
+        TopicSettings(topic=TOPIC, attributes={"message.type": "LITE"})
+    )
+    assert expiry.expire(now + 61 * MINUTE) == []
+
+
+def test_expiry_goes_on_after_an_error_and_ends_with_the_server(served, monkeypatch):
+    expiry, looks = served.server.expiry, []
+    monkeypatch.setattr(LiteExpiry, "_later", lambda self, seconds: looks.append(seconds))
+
+    def failing(self):
+        raise OSError("full")
+
+    monkeypatch.setattr(LiteExpiry, "expire", failing)
+    asyncio.run_coroutine_threadsafe(expiry.look(), expiry.context.loop).result(60)
+    assert looks == [120.0]
+
+    timer = expiry._timer
+    served.on_loop(expiry.stop)
+    assert timer.cancelled()
+    asyncio.run_coroutine_threadsafe(expiry.look(), expiry.context.loop).result(60)
+    assert looks == [120.0]
 
 
 def test_other_requests_come_between_the_parts_of_a_large_subscription(serve, monkeypatch):

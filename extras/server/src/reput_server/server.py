@@ -17,6 +17,7 @@ from reput.log import ledger_in
 from reput.record import pack_host
 from reput_client.remoting import Address
 from reput_server.broker.broker import Broker
+from reput_server.broker.lite.liteexpiry import LiteExpiry
 from reput_server.brokersettings import refuse_hidden_settings
 from reput_server.config import ServerConfig
 from reput_server.errors import ServerError
@@ -68,6 +69,8 @@ class Server:
     """The broker's connections."""
     replicas: ReplicaService | None = attrs.field(init=False, default=None)
     """The HA port, where slaves and followers get the log."""
+    expiry: LiteExpiry | None = attrs.field(init=False, default=None)
+    """Deletes lite topics after a time; None if the store is only read."""
     registrar: Registrar | None = attrs.field(init=False, default=None)
     """Keeps the broker known at name servers of others; None without any."""
     fast_address: Address | None = attrs.field(init=False, default=None)
@@ -120,6 +123,11 @@ class Server:
             await self.broker.context.run(self.broker.context.topics.look)
             handlers = self.broker.handlers(config.access_keys)
             await self.service.start(ports.broker, handlers)
+            if self.is_writable:
+                self.expiry = LiteExpiry(
+                    self.broker.context, self.broker.lite.subscriptions, self.service.begin
+                )
+                self.expiry.start()
             await self._listen_beside(self.service, ports)
             if config.register:
                 self.registrar = self._registered(self.broker, self.service, loop)
@@ -230,6 +238,8 @@ class Server:
             await self.watch.stop()
         if self.grpc is not None:
             await self.grpc.stop()
+        if self.expiry is not None:
+            self.expiry.stop()
         if self.registrar is not None:
             await self.registrar.stop()
         for service in (self.service, self.names):

@@ -9,6 +9,7 @@ Source: RocketMQ ``AdminBrokerProcessor#deleteTopic`` and ``#deleteSubscriptionG
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from reput_consumer.errors import TopicKeptError
@@ -17,7 +18,7 @@ from reput_consumer.names import LIGHT_PREFIX, RETRY_PREFIX, retry_topic
 if TYPE_CHECKING:
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
-__all__ = ["delete_group", "delete_topic", "forget_gone_topics"]
+__all__ = ["delete_group", "delete_topic", "forget_gone_topics", "hide_light_queues"]
 
 
 def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
@@ -55,15 +56,32 @@ def _delete_lite_topics(port: EmbeddedBackend, topic: str) -> None:
     A lite topic that comes to its queue later is hidden by the topic's own note.
     """
     position = port.context.log.max_physical_offset
-    floors = {
-        queue.topic: {queue.queue_id: queue.max_queue_offset}
+    ends = {
+        queue.topic: queue.max_queue_offset
         for queue in port.context.store.queues()
         if queue.topic.startswith(f"{LIGHT_PREFIX}${topic}$")
     }
-    if floors:
+    hide_light_queues(port, ends, position)
+
+
+def hide_light_queues(
+    port: EmbeddedBackend, ends: Mapping[str, int], position: int | None = None
+) -> None:
+    """Hide the messages of light queues below a queue offset each, and drop groups' offsets.
+
+    Args:
+        port: the store's.
+        ends: the queue offsets by light queue.
+        position: see `DeletedTopics.note`.
+
+    Raises:
+        ReputError: the log cannot be flushed.
+        OSError: the note cannot be written.
+    """
+    if ends:
         port.flush_log()
-        port.deleted.note_all(floors, position)
-    for each in floors:
+        port.deleted.note_all({name: {0: end} for name, end in ends.items()}, position)
+    for each in ends:
         port.offsets.forget_topic(each)
 
 

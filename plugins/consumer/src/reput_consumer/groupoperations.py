@@ -6,8 +6,13 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from reput_consumer.deletion import delete_group, delete_topic, forget_gone_topics
-from reput_consumer.names import checked_group, checked_topic
+from reput_consumer.deletion import (
+    delete_group,
+    delete_topic,
+    forget_gone_topics,
+    hide_light_queues,
+)
+from reput_consumer.names import LIGHT_PREFIX, checked_group, checked_topic
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -135,8 +140,27 @@ class GroupOperations(ABC):
         """
         was_there = delete_topic(self._of_store, checked_topic(topic))
         self.popper.modes.forget(topic=topic)
-        self.popper.forget_topic(topic)
+        lite_topics = f"{LIGHT_PREFIX}${topic}$"
+        self.popper.forget_topics(lambda name: name == topic or name.startswith(lite_topics))
         return was_there
+
+    def hide_light_queues(self, ends: Mapping[str, int]) -> None:
+        """Delete light queues: what groups have read of them, and what groups see of them.
+
+        All is durable when this returns. Messages that came meanwhile are seen.
+
+        Args:
+            ends: by light queue, the first queue offset that groups see.
+
+        Raises:
+            ReputError: the store is read-only, or the log cannot be flushed.
+            OSError: a file cannot be written; calling it again finishes the work.
+        """
+        port = self._of_store
+        port.check_writable()
+        hide_light_queues(port, ends)
+        port.save()
+        self.popper.forget_topics(ends.__contains__)
 
     def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
         """Delete a group's settings, and by default its offsets and failed messages.

@@ -30,6 +30,7 @@ __all__ = [
     "is_on",
     "light_queue_of",
     "lite_topic_of",
+    "parent_of",
     "parent_prefix",
     "quota_of",
 ]
@@ -80,6 +81,11 @@ def is_light(name: str) -> bool:
 def lite_topic_of(light_queue: str) -> str:
     """Return the lite topic of a light queue."""
     return light_queue.rpartition("$")[2]
+
+
+def parent_of(light_queue: str) -> str:
+    """Return the parent topic of a light queue of a lite topic."""
+    return light_queue.removeprefix(LITE_PREFIX).partition("$")[0]
 
 
 def is_lite(topic: TopicSettings | None) -> bool:

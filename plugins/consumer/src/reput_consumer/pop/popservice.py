@@ -435,17 +435,16 @@ class PopService:
             group.is_forgotten = True
             self._groups.pop(name, None)
 
-    def forget_topic(self, topic: str) -> None:
-        """Drop what is known of a topic's queues, and of its lite topics: it was deleted."""
-        beginning = f"{LIGHT_PREFIX}${topic}$"
+    def forget_topics(self, is_gone: Callable[[str], bool]) -> None:
+        """Drop what is known of the queues of topics that were deleted."""
         with self._lock:
             groups = list(self._groups.values())
         for group in groups:
             with group.lock:
-                for key in [*group.queues]:
-                    if key[0] == topic or key[0].startswith(beginning):
-                        del group.queues[key]
-                group.topic_of.pop(topic, None)
+                for key in [key for key in group.queues if is_gone(key[0])]:
+                    del group.queues[key]
+                for topic in [each for each in group.topic_of if is_gone(each)]:
+                    del group.topic_of[topic]
 
     def close(self) -> None:
         """Wake all requests that wait. Messages that are out come again after the next opening."""

@@ -190,6 +190,13 @@ class LiteSubscriptions:
                 self._remove(each, light_queue)
         return found
 
+    def end_queues(self, light_queues: Iterable[str]) -> None:
+        """End all subscriptions of light queues; the clients get no notice."""
+        for each in light_queues:
+            with self._lock:
+                for client_id in list(self._by_queue.get(each, ())):
+                    self._remove(self._clients[client_id], each)
+
     def drop(self, client_id: str) -> None:
         """Forget a client."""
         with self._lock:
