@@ -24,6 +24,7 @@ from reput_tools.doctor import Severity, verify
 
 TOPIC = "orders"
 QUEUES = 4
+DELAY = "TIMER_DELAY_SEC"
 COUNT = 80
 """Messages that each of the writers sends."""
 DEFAULTS = {"mappedFileSizeConsumeQueue": 6_000_000}
@@ -68,6 +69,7 @@ KINDS = {
         is_written=False,
         **ROCKSDB,
     ),
+    "timers": Kind(options={"timerRocksDBEnable": "true"}, is_written=False),
 }
 CASES = sorted((release, name) for name in KINDS for release in WRITTEN[name][1])
 
@@ -123,6 +125,8 @@ class Directory:
         if in_batches:
             two = [{**each, "bodies": [self.body(), self.body()]} for each in asked[:8]]
             asked = [*asked, *two]
+        if "timerRocksDBEnable" in self.kind.options:
+            asked.append({"topic": TOPIC, "body": "late", "properties": {DELAY: "86400"}})
         assert {row["status"] for row in self.peer.send(asked)} == {"SEND_OK"}
 
     def body(self) -> str:
@@ -254,6 +258,8 @@ def test_a_directory_of_a_broker_is_used_and_given_back(
             made.start(tmp_path / "converted", is_plain=True)
             made.take()
             made.host.stop()
+        elif not kind.is_written:
+            run("convert", made.root, tmp_path / "converted", codes=(6,))
         if not kind.is_written or kind.has_tables:
             made.serve(made.root, "--read-only")
         assert snapshot(made.root) == before

@@ -28,6 +28,7 @@ WRITTEN = {
     "rocksdb-and-plain": ("queues in RocksDB and plain ones", RELEASES[3:]),
     "settings": ("settings in RocksDB, version 2", RELEASES[3:]),
     "settings-single": ("queues in RocksDB, settings in one database", RELEASES[4:]),
+    "timers": ("timers in RocksDB", RELEASES[4:]),
 }
 """Kinds of directories: the name in docs/compatibility.md, and the releases that write them."""
 
