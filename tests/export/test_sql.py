@@ -18,7 +18,7 @@ from reput_arrow.export.sqlquery.database import Database
 from reput_arrow.export.sqlquery.errors import QueryError
 from reput_arrow.export.sqlquery.logtable import Selected
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +265,22 @@ def test_a_store_that_grows_is_read_to_its_end_for_each_query(tmp_path):
         opened.close()
 
     assert (before, after) == ([(1,)], [(2,)])
+
+
+def test_an_interrupt_before_the_query_begins_ends_it_in_words(database):
+    class Interrupted:
+        """Refuses the call before the query, as DuckDB does after `Database.interrupt`."""
+
+        def register(self, *_):
+            raise duckdb.InterruptException("Interrupted!")
+
+        def __getattr__(self, name):
+            return getattr(runner, name)
+
+    runner, database._runner = database._runner, Interrupted()
+
+    with pytest.raises(QueryError, match="Interrupted"):
+        database.ask("SELECT count(*) FROM messages")
 
 
 def test_bodies_that_are_json_are_asked_by_their_fields(tmp_path, run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import threading
 
 import pytest
@@ -305,3 +306,28 @@ def test_a_manifest_from_before_is_followed_and_names_the_plugin_from_then_on(tm
     assert found["plugins"] == ["notes", "retention"]
     assert found["config"]["retention"] == {"max_bytes": 2 * SIZE}
     assert [each for each in caplog.records if "option=check_interval_ms" in each.message]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clock_that_jumps_removes_no_file_whose_last_message_is_young(tmp_path, seed):
+    chance, clock, removed_count = random.Random(f"jumps {seed}"), ManualClock(), 0
+    with open_with(tmp_path, Notes(), clock=clock, reserved_ms=72 * HOUR) as store:
+        for _ in range(30):
+            store.put(reput.Message("T", b"x" * chance.choice((100, 900, 1_500))))
+            clock.advance(chance.choice((0, 1_000, HOUR, 60 * HOUR, -HOUR, -100 * HOUR)))
+            store.wait_dispatched(10)
+            newest = {}
+            for batch in store.scan():
+                for base, time in zip(
+                    (batch.physical_offset // SIZE * SIZE).tolist(),
+                    batch.store_timestamp.tolist(),
+                    strict=True,
+                ):
+                    newest[base] = time  # of the last message
+
+            store.work()
+
+            for base in newest.keys() - set(bases(store)):
+                removed_count += 1
+                assert clock.now - newest[base] >= 72 * HOUR
+        assert removed_count

@@ -155,8 +155,8 @@ class Database:
         import duckdb
 
         source = Source(self.selected, columns)
-        self._runner.register(TABLE, source)
         try:
+            self._runner.register(TABLE, source)  # `interrupt` ends this call, too
             reader = self._wait(lambda: self._runner.sql(query).to_arrow_reader(_ROWS))
         except duckdb.BinderException:
             raise
