@@ -80,6 +80,7 @@ def assert_harmless(answer, shell):
 
 
 @pytest.mark.proof
+@pytest.mark.alike
 @pytest.mark.parametrize("number", range(200))
 def test_hostile_names_properties_and_bodies_do_nothing(attacked, number):
     client, offsets, shell = attacked

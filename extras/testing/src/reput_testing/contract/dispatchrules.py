@@ -167,7 +167,9 @@ class DispatchRules(ContractRules):
         sys.setswitchinterval(1e-6)  # threads take turns a thousand times as often as usual
         try:
             with self.driver(tmp_path / "at once", log) as driver:
-                thread = threading.Thread(target=flush_until_done, args=(driver,))
+                thread = threading.Thread(
+                    target=flush_until_done, args=(driver,), name="flushes beside"
+                )
                 thread.start()
                 try:
                     begun.wait()
