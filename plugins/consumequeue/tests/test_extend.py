@@ -18,6 +18,7 @@ from reput.status import ReadStatus
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.extend.extendfiles import ExtendFiles, ExtendSource
 from reput_consumequeue.extend.layout import addresses_of, is_address, positions_of
+from reput_consumequeue.queue import queueextend
 from reput_consumequeue.queue.queueextend import extend_of
 from reput_testing import CrashContract, Driver, PluginContract, SmallLog
 
@@ -67,6 +68,22 @@ def files_of(root):
 
 def configured(**more):
     return {"consumequeue": {"units_per_file": 100, "extend": True, **more}}
+
+
+def test_an_opening_looks_for_the_size_of_extend_files_once_also_if_none_has_whole_pages(
+    tmp_path, monkeypatch
+):
+    looks, look = [], queueextend._size_on_disk
+    monkeypatch.setattr(
+        queueextend, "_size_on_disk", lambda context: looks.append(1) or look(context)
+    )
+    for _ in range(2):
+        plugins = ["consumequeue", BitMaps()]
+        with reput.open(tmp_path, plugins=plugins, config=configured(), threads=False) as store:
+            store.put_many([reput.Message("t", b"x", queue_id) for queue_id in range(9)])
+            store.wait_dispatched()
+        assert len(files_of(tmp_path)) == 18
+    assert len(looks) == 2
 
 
 @OF_4096

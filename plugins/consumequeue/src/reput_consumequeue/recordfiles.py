@@ -34,8 +34,8 @@ class FileSet:
     """Returns the log's losses between two physical offsets."""
     floor: Callable[[str, int], int] = lambda topic, queue_id: 0
     """Returns the queue offset below which all of a queue's offsets were given, if known."""
-    extend_file_size: int = 0
-    """Bytes of an extend file; 0 while there is none."""
+    extend_file_size: int | None = None
+    """Bytes of an extend file; 0 while there is none, None before anyone has looked."""
     writable: bool = attrs.field(kw_only=True)
     grows: bool = attrs.field(default=False, kw_only=True)
     """Whether the last file of a run ends after its last record (`StoreContext.grows`)."""

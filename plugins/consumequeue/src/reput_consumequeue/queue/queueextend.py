@@ -45,7 +45,9 @@ def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> Ext
     if queue.extend is None:
         directory = context.directory(EXTEND_DIRECTORY, queue.topic, str(queue.queue_id))
         shared = queue.files.shared
-        if not shared.extend_file_size:
+        size = shared.extend_file_size
+        # What a reader does not find, another process may make; a writer knows what is there.
+        if size is None or (not size and not context.writable):
             shared.extend_file_size = _size_on_disk(context)
         files = ExtendFiles(directory, shared, shared.extend_file_size or file_size)
         files.load()
