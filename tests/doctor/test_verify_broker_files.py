@@ -126,6 +126,16 @@ def test_a_damaged_log_of_dledger_is_repaired_as_a_plain_store(tmp_path):
     assert checked(tmp_path / "new").exit_code == 7  # the gap is a warning
 
 
+@pytest.mark.parametrize("case", ["timers-killed", "timers-killed-snapshots"])
+def test_a_timer_log_that_has_messages_twice_after_a_kill_is_healthy(tmp_path, case):
+    root = unpacked(f"rocketmq-5.5.0/{case}", tmp_path)
+
+    report = checked(root)
+
+    assert {each.kind for each in report.findings} <= {"store.wheel-snapshots"}
+    assert "schedule" in {each.part for each in report.not_checked}  # it was usable
+
+
 def test_info_does_not_advise_to_open_for_writing(tmp_path):
     root = unpacked("rocketmq-5.5.0/batch-queues", tmp_path)
     (root / "config/topics.json").unlink()

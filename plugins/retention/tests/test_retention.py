@@ -316,14 +316,10 @@ def test_a_clock_that_jumps_removes_no_file_whose_last_message_is_young(tmp_path
             store.put(reput.Message("T", b"x" * chance.choice((100, 900, 1_500))))
             clock.advance(chance.choice((0, 1_000, HOUR, 60 * HOUR, -HOUR, -100 * HOUR)))
             store.wait_dispatched(10)
-            newest = {}
+            newest = {}  # store time of the last message of each file
             for batch in store.scan():
-                for base, time in zip(
-                    (batch.physical_offset // SIZE * SIZE).tolist(),
-                    batch.store_timestamp.tolist(),
-                    strict=True,
-                ):
-                    newest[base] = time  # of the last message
+                files = (batch.physical_offset // SIZE * SIZE).tolist()
+                newest.update(zip(files, batch.store_timestamp.tolist(), strict=True))
 
             store.work()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_schedule.timerwheel.files.timercheckpoint import CheckpointRecord
     from reput_schedule.timerwheel.files.timerfiles import TimerFiles
-    from reput_schedule.timerwheel.files.timerlog import TimerLog
+    from reput_schedule.timerwheel.files.timerlog import Records, TimerLog
 
 __all__ = ["noted_time", "wrong_entries"]
 
@@ -71,9 +72,11 @@ def wrong_entries(
     """
     # A broker notes nowhere which files it has removed, and removes none of an untrimmed log.
     begin = files.log.min_position if log_begin else 0
-    if check is not None and check.is_closed:
+    is_closed = check is not None and check.is_closed
+    if check is not None and is_closed:
         begin = check.log_min
-    return [*_wrong_files(files.log, begin)] or _wrong_chains(files, ticks, precision)
+    wrong = [*_wrong_files(files.log, begin, is_end_known=is_closed)]
+    return wrong or _wrong_chains(files, ticks, precision)
 
 
 def _wrong_chains(
@@ -90,7 +93,7 @@ def _wrong_chains(
     return found
 
 
-def _wrong_files(log: TimerLog, begin: int) -> Iterator[CorruptFileError]:
+def _wrong_files(log: TimerLog, begin: int, *, is_end_known: bool) -> Iterator[CorruptFileError]:
     """Yield what is wrong with the order of the timer log's files, and of its records."""
     if log.first < log.end and log.min_position > begin:
         reason = f"the timer log begins here, and not at {begin}"
@@ -99,13 +102,42 @@ def _wrong_files(log: TimerLog, begin: int) -> Iterator[CorruptFileError]:
     for first, records in log.chunks(log.first, log.end):
         offsets = records["physical_offset"].astype(np.int64)
         ends = np.maximum.accumulate(offsets + records["message_size"])
-        wrong = offsets < np.concatenate([[covered], ends[:-1]])
-        if wrong.any():
-            number = first + int(np.argmax(wrong))
-            position = log.position_of(number) % log.file_size
+        late = np.flatnonzero(offsets < np.concatenate([[covered], ends[:-1]]))
+        wrong = _first_wrong(log, first, records, late) if len(late) else None
+        if wrong is not None:
+            position = log.position_of(first + wrong) % log.file_size
             reason = "the record is of a message that is not after the message of the record before"
-            yield CorruptFileError(log.path_of(number), position, reason)
+            yield CorruptFileError(log.path_of(first + wrong), position, reason)
             return
-        covered = int(ends[-1])
-    for path in log.paths_after(log.end):
+        covered = max(covered, int(ends[-1]))
+    for path in log.paths_after(log.end) if is_end_known else ():
         yield CorruptFileError(path, 0, "the timer log ends before this file")
+
+
+def _first_wrong(
+    log: TimerLog, first: int, records: Records, late: npt.NDArray[np.intp]
+) -> int | None:
+    """Return the row of the first record of ``late`` that belongs elsewhere.
+
+    After a kill, a broker adds messages that the timer log has already: with a later write time.
+    A record of another message, or the same record again, is of a file with a wrong name.
+
+    Args:
+        log: the timer log.
+        first: number of the first of ``records``.
+        records: a part of the log.
+        late: ``(n,)`` ascending rows of messages before that of an earlier record.
+    """
+    wanted = records["physical_offset"][late]
+    messages: set[int] = set()
+    contents: set[bytes] = set()
+    earlier = itertools.chain(log.chunks(log.first, first), [(first, np.delete(records, late))])
+    for _, part in earlier:
+        found = part[np.isin(part["physical_offset"], wanted)]
+        messages.update(found["physical_offset"].tolist())
+        contents.update(each.tobytes() for each in found)
+    for row in late.tolist():
+        record = records[row]
+        if int(record["physical_offset"]) not in messages or record.tobytes() in contents:
+            return int(row)
+    return None
