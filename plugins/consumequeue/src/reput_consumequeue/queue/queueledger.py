@@ -40,7 +40,7 @@ note that waits for the disk."""
 _SETTLED_NS: Final = 50_000_000  # the system's times may stand still for a few ms
 _COARSE_NS: Final = 2_000_000_000  # some file systems keep whole seconds, or every second one
 _PAGE: Final = 204  # units
-_LONGEST: Final = 4.0  # seconds for the facts of files; a plugin has ten to close
+_LONGEST: Final = 6.0  # seconds for the facts of files; a plugin has ten to close
 _NO_FACTS: Final = QueueExtent(0, 0).facts
 
 
