@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 28,
     "dispatch": 129,
-    "flush": 181,
+    "flush": 172,
     "read": 47,
-    "close": 198,
-    "open": 712,
-    "open after a kill": 1025,
+    "close": 195,
+    "open": 696,
+    "open after a kill": 1010,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

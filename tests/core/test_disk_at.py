@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 import threading
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from reput.errors import DiskFrozenError, ReputError, UnsafePathError
 from reput.files.filepool import FilePool
+from reput.files.system import storeroot
 from reput.files.system.disk import Disk
 from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
 
@@ -459,30 +459,15 @@ def test_its_errors_pickle(error):
     assert (type(again), str(again), again.errno) == (type(error), str(error), error.errno)
 
 
-# ------------------------------------------------------------------ held directories
-
-
-def test_a_held_directory_is_opened_once(root, monkeypatch):
-    disk, opened = bound(root), []
-    below = str(root / "below")
-    disk.hold(below)
-    system = os.open
-
-    def noted(path, *args, **options):
-        opened.append(path)
-        return system(path, *args, **options)
-
-    monkeypatch.setattr(os, "open", noted)
-    disk.read_file(f"{below}/file")
-    disk.read_file(f"{root}/below//file")
-
-    assert opened == ["file", "file"]
+# ------------------------------------------------------------------ directories on the way
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_link_in_a_held_directory_is_refused_by_every_operation(root, outside, operation):
+def test_a_link_in_a_directory_that_was_used_is_refused_by_every_operation(
+    root, outside, operation
+):
     disk = bound(root)
-    disk.hold(str(root / "below"))
+    disk.read_file(f"{root}/below/file")
     (root / "below" / "link").symlink_to(outside)
     before = contents(outside)
 
@@ -496,82 +481,45 @@ def test_a_link_in_a_held_directory_is_refused_by_every_operation(root, outside,
     assert contents(outside) == before
 
 
-def test_what_is_no_directory_of_the_store_is_not_held(root, outside):
-    (root / "link").symlink_to(outside)
-    disk = bound(root)
+def test_a_directory_is_looked_at_once_and_a_missing_one_every_time(root, outside, monkeypatch):
+    disk, looked = bound(root), []
+    system = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **way: looked.append(path) or system(path, **way))
 
-    for path in (root / "link", root / "link" / "below", outside):
-        with pytest.raises(UnsafePathError):
-            disk.hold(str(path))
-    disk.hold(f"{root}/nothing", f"{root}/nothing/below")
+    disk.read_file(f"{root}/below/file")
+    disk.read_file(f"{root}/below//file")
+    assert looked == ["below"]
+
+    for _ in range(2):
+        assert disk.read_if_exists(f"{root}/nothing/canary") is None
     (root / "nothing").symlink_to(outside)
-
     with pytest.raises(UnsafePathError):
         disk.read_file(f"{root}/nothing/canary")
 
 
-@pytest.mark.parametrize("change", ["rename from", "rename to", "remove", "remove above"])
-def test_a_directory_is_held_until_its_name_goes_to_another(root, change):
+@pytest.mark.parametrize("known", [1, 2])
+def test_many_directories_take_no_more_memory_than_some(root, outside, monkeypatch, known):
+    monkeypatch.setattr(storeroot, "_KNOWN_MAX", known)
     disk = bound(root)
-    held, deep = f"{root}/below", f"{root}/below/deep"
-    disk.make_directory(deep)
-    disk.hold(held, deep)
+    for name in ("a/b/c", "d/e", "a/b"):
+        disk.make_directory(f"{root}/{name}")
+        disk.replace(f"{root}/{name}/file", name.encode())
+        assert disk.read_file(f"{root}/{name}/file") == name.encode()
+
+    (root / "a" / "link").symlink_to(outside)
+    with pytest.raises(UnsafePathError):
+        disk.replace(f"{root}/a/link/canary", b"x")
+
+
+def test_a_directory_that_changed_its_name_is_found_there(root):
+    disk = bound(root)
     disk.make_directory(f"{root}/fresh/deep")
     disk.replace(f"{root}/fresh/deep/file", b"new")
 
-    if change == "rename from":
-        disk.rename(held, f"{root}/old")
-    elif change == "remove":
-        disk.remove_tree(held)
-    elif change == "rename to":
-        disk.remove(f"{held}/file")
-        os.rmdir(deep)
-    else:
-        disk.rename(held, f"{root}/old")
-        disk.remove_tree(f"{root}/old")
-    disk.rename(f"{root}/fresh", held)
+    disk.rename(f"{root}/below", f"{root}/old")
+    disk.rename(f"{root}/fresh", f"{root}/below")
 
-    assert disk.read_file(f"{deep}/file") == b"new"
-    assert not disk.exists(f"{held}/file")
-
-
-@pytest.mark.parametrize("again", ["made", "held"])
-def test_a_held_directory_that_a_user_has_removed_is_found_when_it_is_there_again(root, again):
-    disk = bound(root)
-    held, deep = f"{root}/below", f"{root}/below/deep"
-    disk.make_directory(deep)
-    disk.hold(held, deep)
-    shutil.rmtree(held)
-    assert disk.list(held) == [] == disk.list(deep)
-    assert not disk.exists(f"{deep}/file")
-
-    if again == "made":
-        disk.make_directory(deep)
-    else:
-        os.makedirs(deep)
-        disk.hold(held)
-    disk.replace(f"{deep}/file", b"new")
-
-    assert (root / "below" / "deep" / "file").read_bytes() == b"new"
-
-
-def test_the_descriptors_of_held_directories_are_given_back(root):
-    before = set(os.listdir("/proc/self/fd"))
-    disk = bound(root)
-    disk.hold(f"{root}/below")
-    assert len(set(os.listdir("/proc/self/fd")) - before) == 2
-
-    disk.release()
-
-    assert set(os.listdir("/proc/self/fd")) == before
-    assert disk.read_file(f"{root}/below/file") == b"store's own"
-
-
-def test_nothing_is_held_where_links_are_followed(root):
-    disk = bound(root, follow_links=True)
-    before = set(os.listdir("/proc/self/fd"))
-
-    disk.hold(f"{root}/below")
-
-    assert set(os.listdir("/proc/self/fd")) == before
-    assert Disk().hold(str(root)) is None
+    assert disk.read_file(f"{root}/below/deep/file") == b"new"
+    assert not disk.exists(f"{root}/below/file")
+    disk.remove_tree(f"{root}/old")
+    assert not disk.exists(f"{root}/old/file")

@@ -111,9 +111,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         self._batches = BatchQueues(context, pool, self.queues, context.batch_topics)
         self._follower = TailingReader(context)
         self._noted = QueueLedger(context)
-        if context.writable:
-            context.disk.hold(context.directory(DIRECTORY))
-        elif has_other_queues(context):
+        if not context.writable and has_other_queues(context):
             self.derived = DerivedQueues(context, self.files, self._names.is_good, self._refuse)
             return
         if self._writes_extend or context.batch_topics:

@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol, Self
 from reput.errors import ReputError, UnsafePathError
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
-from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, Keeper, StoreRoot, link_at
+from reput.files.system.storeroot import ANYWHERE, Keeper, StoreRoot, link_at
 
 __all__ = ["DirectoryTree", "Entry", "is_absence", "is_read_only"]
 
@@ -115,28 +115,13 @@ class DirectoryTree:
         """Whether `freeze` was called."""
         return self._root.frozen_reason is not None
 
-    def hold(self, *paths: str) -> None:
-        """Keep directories of the store open, so that files in them are reached in one step.
-
-        Nothing is held if links are followed, or for a directory that is missing. A directory that
-        this disk renames, removes or recreates is no longer held. A writer calls this for
-        directories that no other process renames, a plugin in `reput_open`.
-
-        Args:
-            paths: absolute; a directory before its subdirectories.
-
-        Raises:
-            UnsafePathError: a path is not below the root, or a step on the way is a link.
-        """
-        self._root.hold(paths)
-
     def share_descriptors(self, keeper: Keeper) -> None:
         """Have ``keeper`` release descriptors when the process has no more; of a store's disk."""
         if self._root is not ANYWHERE:
             self._root.keepers.add(keeper)
 
     def release(self) -> None:
-        """Close the descriptors of directories; a later operation opens the root again."""
+        """Close the descriptor of the root; a later operation opens it again."""
         self._root.release()
 
     # ------------------------------------------------------------------ reading
@@ -262,15 +247,8 @@ class DirectoryTree:
         root = self._root
         if root.frozen_reason is not None:
             root.require_open()
-        old, name = root.reach(source)
-        above, _, fresh = target.rpartition(os.sep)
-        if old is not None and source == f"{above}{os.sep}{name}" and fresh not in NO_NAMES:
-            new: Descriptor | None = old  # the same directory, which is reached once
-        else:
-            new, fresh = root.reach(target)
+        (old, name), (new, fresh) = root.reach(source), root.reach(target)
         for directory, each, path in ((old, name, source), (new, fresh, target)):
-            if path in root.held:
-                root.drop(path)
             if directory is not None:
                 try:
                     found = os.stat(each, dir_fd=directory, follow_symlinks=False)
@@ -294,7 +272,6 @@ class DirectoryTree:
         """Remove a directory that is empty."""
         self._root.require_open()
         self._refuse_link(path)
-        self._root.drop(path)
         self._root.change(os.rmdir, path)
 
     def remove_tree(self, path: str) -> None:
@@ -330,7 +307,6 @@ class DirectoryTree:
         """Make a directory whose parent exists. Callers use `make_directory`."""
         try:
             self._root.change(os.mkdir, path)
-            self._root.drop(path)  # if it is held, another process has removed it
         except FileExistsError:
             if not self._is_directory(path):  # otherwise another process was quicker
                 raise
@@ -343,13 +319,13 @@ class DirectoryTree:
         """
         if self._root.frozen_reason is not None:
             self._root.require_open()
-        descriptor = self._root.held.get(path)
-        if descriptor is None or path == self._root.path:  # the root is open to pass through only
-            descriptor = Descriptor(self._root.open_directory(path, os.O_RDONLY))
+        descriptor = self._root.open_directory(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         except OSError as error:
             raise FlushFailedError(error.errno, error.strerror, path) from error
+        finally:
+            os.close(descriptor)
         heart.beat()
 
 

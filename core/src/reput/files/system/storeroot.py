@@ -2,8 +2,11 @@
 
 Another user may have chosen everything below a store's root, names included, for example in an
 archive. A writer that follows a symbolic link there could change files outside of the store. So
-each step of a path is opened relative to the descriptor of the step before, never over a link. The
-root is opened once, and so are directories that a writer holds: most paths need no step.
+each directory of a path is looked at before the disk goes through it for the first time, and no
+link is followed at the last step. The root is opened once; paths are relative to it.
+
+A program that puts a link in the place of a directory while the store is open could as well write
+into the store; the disk notices that only if it has not gone through the directory before.
 
 The root itself and the directories above it are the user's own: they may be links.
 """
@@ -15,7 +18,7 @@ import errno
 import os
 import stat
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from reput.errors import DiskFrozenError, UnsafePathError
@@ -30,7 +33,8 @@ _STEP: Final = (
     | os.O_DIRECTORY
     | os.O_NOFOLLOW
 )
-NO_NAMES: Final = ("", ".", "..")
+_NO_NAMES: Final = ("", ".", "..")
+_KNOWN_MAX: Final = 1 << 14  # directories; after so many, all are looked at again
 ALLOWED: Final = (
     "where links are meant to be, allow them: follow_links=True of reput.open, --follow-links of "
     "the command line"
@@ -66,7 +70,6 @@ class StoreRoot:
     Attributes:
         frozen_reason: why nothing may be changed any more; None while changes are allowed. Code
             reads it right before a change, as a signal handler may close the store at any call.
-        held: open directories by path: the root, once it was used, and directories of `hold`.
         keepers: what releases descriptors if the process has no more.
     """
 
@@ -83,7 +86,9 @@ class StoreRoot:
         self._outer = outer
         self._scratch = StoreRoot(scratch, follow_links) if scratch else None
         self._prefix = path if path.endswith(os.sep) else path + os.sep
-        self.held: dict[str, Descriptor] = {}
+        self._opened: Descriptor | None = None
+        self._known = {path}
+        """The root, and directories below it that are no links, as it was seen."""
         self.keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
         self._lock = new_lock()  # reentrant, for signal handlers
 
@@ -96,31 +101,11 @@ class StoreRoot:
         if self.frozen_reason is not None:
             raise DiskFrozenError(self.path, self.frozen_reason)
 
-    # ------------------------------------------------------------------ held directories
-
-    def hold(self, paths: Sequence[str]) -> None:
-        """Open directories for all later operations below them; see `Disk.hold`."""
-        for path in paths:
-            if path in self.held:
-                self.drop(path)
-            if not self.follow_links:
-                with contextlib.suppress(FileNotFoundError):
-                    self.held[path] = Descriptor(self.open_directory(path))
-
-    def drop(self, path: str) -> None:
-        """Hold nothing at or below ``path`` any more, as the name goes to something else."""
-        below = path + os.sep
-        for each in list(self.held):
-            if each == path or each.startswith(below):
-                self.held.pop(each, None)
+    # ------------------------------------------------------------------ directories
 
     def release(self) -> None:
-        """Close the descriptors of the root and of directories that are held.
-
-        An operation under way keeps its descriptor until it has ended, also on this thread, where a
-        signal handler may have interrupted it.
-        """
-        self.held = {}
+        """Close the descriptor of the root; an operation under way keeps it until it has ended."""
+        self._opened, self._known = None, {self.path}
         if self._scratch is not None:
             self._scratch.release()
 
@@ -154,7 +139,7 @@ class StoreRoot:
         return path == self.path or path.startswith(self._prefix)
 
     def reach(self, path: str) -> tuple[Descriptor | None, str]:
-        """Return the open directory that has ``path``, and the name there.
+        """Return the open root, and ``path`` relative to it; no directory on the way is a link.
 
         Returns:
             None and the whole path for the root itself, and if links are followed.
@@ -163,42 +148,48 @@ class StoreRoot:
             UnsafePathError: a step on the way is a link, or the path is not below the root.
         """
         above, _, name = path.rpartition(os.sep)
-        directory = self.held.get(above)
-        if directory is not None and name not in NO_NAMES:
-            return directory, name
+        directory = self._opened
+        if directory is not None and above in self._known and name not in _NO_NAMES:
+            return directory, path[len(self._prefix) :]
         if self._scratch is not None and self._scratch.has(path):
             return self._scratch.reach(path)
         names = self.names(path)
         if self.follow_links or not names:
             return None, path
-        above, directory = self.path, self.held.get(self.path)
+        below = ""
         if directory is None:
-            directory = self._opened()
+            directory = self._open()
         for name in names[:-1]:
-            above = f"{above}{os.sep}{name}"
-            held = self.held.get(above)
-            directory = self._step(directory, name, above) if held is None else held
-        return directory, names[-1]
+            below = f"{below}{os.sep}{name}" if below else name
+            if self._prefix + below not in self._known:
+                self._look_at(directory, below)
+        return directory, f"{below}{os.sep}{names[-1]}" if below else names[-1]
 
-    def _step(self, directory: Descriptor, name: str, path: str) -> Descriptor:
+    def _look_at(self, directory: Descriptor, below: str) -> None:
+        """Refuse what is not a directory; ``below`` is relative to the root."""
+        path = self._prefix + below
         try:
-            return Descriptor(os.open(name, _STEP, dir_fd=directory))
+            found = os.stat(below, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                raise link_at(directory, below, path)
+            if not stat.S_ISDIR(found.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         except OSError as error:
-            if error.errno in EXHAUSTED and self.makes_room():
-                return self._step(directory, name, path)
-            self._refuse_link(error, path)
             error.filename = path
             raise
+        if len(self._known) >= _KNOWN_MAX:
+            self._known = {self.path}
+        self._known.add(path)
 
-    def _opened(self) -> Descriptor:
+    def _open(self) -> Descriptor:
         with self._lock:  # so that threads that start together open it once
-            found = self.held.get(self.path)
+            found = self._opened
             if found is None:
                 if self._outer is None:
                     found = Descriptor(os.open(self.path, _STEP & ~os.O_NOFOLLOW))
                 else:
                     found = Descriptor(self._outer.open_directory(self.path, _STEP))
-                self.held[self.path] = found
+                self._opened = found
             return found
 
     def open_directory(self, path: str, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> int:
@@ -217,14 +208,10 @@ class StoreRoot:
                 return self.open_directory(path, flags)
             if directory is None:
                 raise
-            self._refuse_link(error, path)
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                self.status(path)  # raises for a link
             error.filename = path
             raise
-
-    def _refuse_link(self, error: OSError, path: str) -> None:
-        """Raise if ``error`` comes from a link in the place of a directory."""
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            self.status(path)
 
     def look(self, path: str) -> os.stat_result:
         """Return size, times and the like; of a link, those of the link itself."""

@@ -25,7 +25,6 @@ from reput.errors import (
     StoreNotFoundError,
     expected_at,
 )
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.disk import system_clock
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
@@ -68,7 +67,6 @@ __all__ = [
     "OpenRequest",
     "Settings",
     "configure",
-    "held_directories",
     "lock_store",
 ]
 
@@ -209,7 +207,6 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
                 raise StoreNotFoundError(root, f"{EXPECTED}; {error.filename} is a file") from None
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
-        disk.hold(*held_directories(request))
     else:
         ledger = _look_at_broker_files(root, disk, problems, found)
         topics = found[-1].topics if found else topics  # their row is the last
@@ -268,11 +265,6 @@ def _look_at_broker_files(
     except OSError as error:
         problems.report(str(error))
         return None
-
-
-def held_directories(request: OpenRequest) -> list[str]:
-    """Return directories that nobody removes or renames while a writer has the lock."""
-    return [request.path("commitlog"), request.path(OWN_DIRECTORY)]
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: HookCalls) -> None:

@@ -17,7 +17,6 @@ from reput.files.preallocation import FileAllocator
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.recovery.repair import reflush, repair
 from reput.store.opening.logstages import LogFindings
-from reput.store.opening.stages import held_directories
 
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
@@ -58,8 +57,6 @@ def begin_changes(
     disk.make_directory(own)
     if not files.bases:
         disk.make_directory(files.directory)
-    if locked.manifest is None:
-        disk.hold(*held_directories(request))  # some were missing
     if locked.manifest is None or not is_new:
         # The previous writer may have been killed before these names, or the names of files that
         # it replaced, were on disk. Everything from here on rests on them.
