@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import ssl
 import threading
 from pathlib import Path
 
 import pytest
+import trustme
 import wirescript
 from certificates import Certificates, make_certificates
 from wirepeer import WirePeer, message
@@ -115,6 +117,31 @@ def test_who_must_show_a_certificate_is_told_what_is_wrong(serve, files, caplog)
             peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
     said = [record.getMessage().partition("error=")[2] for record in caplog.records]
     assert said == ["peer did not return a certificate", "certificate verify failed"]
+
+
+def test_a_certificate_that_expires_ends_no_connection_and_lets_in_no_other(serve, files, tmp_path):
+    authority, mode = trustme.CA(), {"mode": "enforcing", "client_ca": str(tmp_path / "ca.pem")}
+    authority.cert_pem.write_to_path(mode["client_ca"])
+    shown = []
+    ends = dt.datetime.now(dt.UTC)
+    for name, left in (("valid", 1), ("expired", -1)):
+        leaf = authority.issue_cert(
+            "client@example.org",
+            not_before=ends - dt.timedelta(days=2),
+            not_after=ends + dt.timedelta(days=left),
+        )
+        shown.append(str(tmp_path / name))
+        leaf.private_key_and_cert_chain_pem.write_to_path(shown[-1])
+    address = serve(tls=files.tls(**mode)).server.address
+
+    with encrypted(address, files.context(shown[0])) as connected:
+        assert connected.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == 0
+        with (
+            encrypted(address, files.context(shown[1])) as late,
+            pytest.raises((ssl.SSLError, ConnectionError)),
+        ):
+            late.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
+        assert connected.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == 0
 
 
 def test_garbage_behind_the_first_byte_closes_its_connection_alone(serve, files):
