@@ -23,6 +23,7 @@ from realbroker import STORE_CONFIG, Peer, RocketMQ, Server, free_ports
 
 import reput
 from reput_schedule.timerwheel.layout import CHECK_DTYPE
+from reput_tools.doctor import Severity, verify
 
 TOPIC = "orders"
 SECOND = 1_000
@@ -194,6 +195,7 @@ def test_each_timed_message_is_delivered_once_beside_snapshots_of_the_wheel(
                 break
         pace *= 2
 
+    assert [each for each in verify(timers.root).findings if each.severity > Severity.NOTICE] == []
     found = timers.delivered()
     found.subtract(timers.sent)
     assert {body: count for body, count in found.items() if count} == {}

@@ -91,6 +91,23 @@ def test_whatever_is_lost_comes_out_of_the_log_again(store, lost, clean):
     all_come_once(store)
 
 
+@pytest.mark.parametrize("delivered", [True, False])
+def test_a_reader_believes_a_broker_that_wrote_last(store, delivered):
+    store.close()
+    data = bytearray((store.root / CHECK).read_bytes())
+    head = np.frombuffer(data, CHECK_DTYPE, 1)
+    head["version_counter"] += 1
+    if delivered:
+        head["read_timestamp"] += 5 * DAY
+    (store.root / CHECK).write_bytes(data)
+
+    plugins = ["consumequeue", "schedule"]
+    with reput.open(store.root, "r", plugins=plugins) as reader:
+        waiting = reader.plugin("schedule").scheduled()
+
+    assert waiting.message_count == (0 if delivered else 11)
+
+
 def cut(path, size):
     with path.open("r+b") as file:
         file.truncate(size)

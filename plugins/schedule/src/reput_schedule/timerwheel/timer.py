@@ -225,7 +225,7 @@ class Timer:
         self._files.close()
         self.load()
         check = self._saving.saved
-        if check is None:
+        if check is None or check.is_superseded:
             self._look_at_broker()
             return
         self._use(check.precision_ms)

@@ -122,6 +122,8 @@ class CheckpointRecord:
     """Next message of the timer's queue to put on the wheel."""
     is_closed: bool
     """Whether the wheel's file holds all that the timer log does."""
+    is_superseded: bool = False
+    """Whether a broker has written its part since: it knows better what waits."""
     late_timestamp: int | None = None
     """ms, the earliest slot that is overdue and not delivered; RocketMQ has to start there."""
     broker_read: int | None = None
@@ -233,6 +235,7 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
         return None
     marks = np.frombuffer(data, MARK_DTYPE, count, NOTE_POSITION + NOTE_DTYPE.itemsize)
     fields = np.frombuffer(head, CHECK_DTYPE, 1)[0]
+    is_own = zlib.crc32(head) == int(note["head_crc"])
     reached = TimerCheckpoint(
         read_timestamp=int(note["read_timestamp"]),
         examined_to=int(note["examined_to"]),
@@ -247,7 +250,8 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
         log_end=int(note["log_end"]),
         queue_offset=int(fields["queue_offset"]),
         # Whichever program wrote RocketMQ's part last also wrote the wheel.
-        is_closed=bool(note["closed"]) and zlib.crc32(head) == int(note["head_crc"]),
+        is_closed=bool(note["closed"]) and is_own,
+        is_superseded=not is_own and fields["master_queue_offset"] != _ANY_QUEUE_OFFSET,
         version=(
             int(fields["state_version"]),
             int(fields["version_timestamp"]),

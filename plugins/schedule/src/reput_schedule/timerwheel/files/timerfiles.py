@@ -148,7 +148,7 @@ class TimerFiles:
         covered = _end_of(last)
         if covered > limit:
             return False
-        if end and not (disk.exists(self.wheel_path) and self.wheel.load(disk, self.wheel_path)):
+        if end and not self.wheel.load(disk, self.wheel_path):
             return False
         if not self.wheel.is_sound(check.log_end):
             logger.warning("timer wheel is rebuilt: its slots and the timer log differ")
@@ -233,17 +233,15 @@ class TimerFiles:
         """
         self.log.load()
         disk = self._context.disk
-        is_there = disk.exists(self.wheel_path)
-        if not is_there or self._find_snapshots():
+        # A writer may remove both between any two steps.
+        if self._find_snapshots() or not self.wheel.load(disk, self.wheel_path):
             return self._look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
         )
-        self.wheel.clear()
-        is_there = self.wheel.load(disk, self.wheel_path)
         self.wheel.advance(check.reached.read_timestamp // self._precision)
-        return is_there and self.wheel.is_sound(check.log_end)
+        return self.wheel.is_sound(check.log_end)
 
     def _find_snapshots(self) -> list[str]:
         """Return the names of files of their own that have the wheel, ``timerwheel.POSITION``.

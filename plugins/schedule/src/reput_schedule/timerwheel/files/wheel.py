@@ -248,9 +248,12 @@ class Wheel:
     # ------------------------------------------------------------------ the file
 
     def load(self, disk: Disk, path: str) -> bool:
-        """Read the slots from their file; False, with an empty wheel, if its size is wrong."""
+        """Read the slots from their file; False, with an empty wheel, without one of that size."""
         self.clear()
-        descriptor = disk.open(path)
+        try:
+            descriptor = disk.open(path)
+        except FileNotFoundError:
+            return False
         try:
             if disk.size(descriptor) != self.file_size:
                 return False
