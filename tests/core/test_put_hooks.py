@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 
 import pytest
@@ -100,3 +101,42 @@ def test_plugins_that_ask_the_others_are_not_asked_for_each_other(tmp_path):
 
         with pytest.raises(ServiceNotAvailableError, match="shut"):
             store.put(reput.Message("T", b"2"))
+
+
+class Parking(Deriving):
+    """Does what the property DELAY asks for, once the disk has space for its file."""
+
+    name = "parking"
+    put_interest = PutInterest(frozenset({"DELAY"}), frozenset({"prices"}))
+    is_full = True
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        if self.is_full:
+            raise OSError(errno.EINVAL, "its file cannot be read")
+
+    @reput.hookimpl
+    def reput_put(self, messages):
+        assert not self.is_full
+        return [reput.Message(each.topic, b"parked") for each in messages]
+
+
+def test_a_message_that_asks_for_a_plugin_that_cannot_be_opened_is_refused(tmp_path):
+    parking = Parking()
+    asking = reput.Message("orders", b"later", properties={"DELAY": "3"})
+    with open_with(tmp_path, parking) as store:
+        plain = [store.put(reput.Message(topic, b"now")) for topic in ("orders", "prices")]
+        for put in (store.put, lambda message: store.put_many([plain_of(message), message])):
+            with pytest.raises(ServiceNotAvailableError, match="parking could not be opened"):
+                put(asking)
+        assert len(plain) == sum(map(len, store.scan()))
+
+        parking.is_full = False
+        store.resume_plugin("parking")
+        parked = store.put(asking)
+
+        assert store.log.read_message(parked.physical_offset).body == b"parked"
+
+
+def plain_of(message):
+    return reput.Message(message.topic, b"now")

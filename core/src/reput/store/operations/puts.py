@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError, PutError
+from reput.errors import (
+    FlushDiskTimeoutError,
+    MessageTooLargeError,
+    PluginError,
+    PutError,
+    ServiceNotAvailableError,
+)
 from reput.log.writer.appender import rows_of_columns, rows_of_messages
 from reput.log.writer.receipts import BatchReceipt, Receipt
 from reput.plugin.base import Plugin
@@ -143,6 +149,7 @@ class PutPath:
                 PutHook(name, hook, _interest_of(name, active.objects.get(name)))
                 for name, hook in active.usable("put")
             ]
+            found += map(self._refusing, active.broken("put"))
             hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
             names = _NO_NAMES if hooks is None else hooks.names
             put_at_once = None if names is None else self._log.put_at_once(*names)
@@ -156,6 +163,22 @@ class PutPath:
             if counts or self._has_counts:
                 self._log.appender.set_queue_counts(counts)
                 self._has_counts = True
+
+    def _refusing(self, name: str) -> PutHook:
+        """Return the hook of a plugin that could not be opened.
+
+        It refuses messages that ask for the plugin by a property: others would be stored as if they
+        asked for nothing, and a delayed message be seen at once.
+        """
+        interest = _interest_of(name, self._active.objects.get(name))
+        asked = _NOTHING if interest is None else PutInterest(interest.properties)
+
+        def refuse(messages: Sequence[Message]) -> None:
+            if any(map(asked.covers_message, messages)):
+                reason = f"plugin {name} could not be opened, and the message asks for it"
+                raise ServiceNotAvailableError("properties", None, None, reason)
+
+        return PutHook(name, refuse, asked)
 
     # ------------------------------------------------------------------ putting
 
