@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 import attrs
+from sameanswers import batching
 from sameanswers.comparing import MISSING, Difference
 
 _ANY = ("*",)
@@ -213,6 +214,17 @@ RICHER = (
     Allowed(
         "the list of system topics has those of transactions in RocksDB, of release 5.4",
         parts=("body/topicList/RMQ_SYS_ROCKSDB_TRANS_*",),
+    ),
+    Allowed(
+        "a message of a batch has its own properties only, as in release 5.4; there it gets those "
+        "of the batch, too",
+        names=("batch", "batch * *", "pull batch*"),
+        parts=(
+            "field:msgId",
+            "record */size",
+            "record */physical_offset",
+            *(f"record */properties/{name}" for name in batching.ADDED),
+        ),
     ),
 )
 """Answers that exist here, and not there."""

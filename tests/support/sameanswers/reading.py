@@ -37,8 +37,7 @@ def pull_all(run: Run) -> None:
     """Pulls of each kind."""
     run.settle("orders", 0, 3)
     run.settle("orders", 2, 1)
-    run.settle("narrow", 0, 10)
-    run.settle("batches", 0, 6)
+    run.settle("narrow", 0, 9)
     run.ask("pull", 11, pull("orders"))
     run.ask("pull from within", 11, pull("orders", 0, 1))
     run.ask("pull at the end", 11, pull("orders", 0, 3))
@@ -77,7 +76,6 @@ def pull_all(run: Run) -> None:
     run.ask("pull dead letters", 11, pull("%DLQ%once"))
     run.ask("pull retries", 11, pull("%RETRY%once"))
     run.ask("pull chosen", 11, pull("narrow"))
-    run.ask("pull batch", 11, pull("batches", 0))
     run.ask("pull lite", 361, pull("orders", 0, 0, sysFlag=SUBSCRIPTION | 16))
     run.ask("pull for the tool", 11, pull("orders", consumerGroup="TOOLS_CONSUMER"))
     run.ask("pull without a topic", 11, pull(None))

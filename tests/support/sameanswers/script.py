@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sameanswers import administering, belonging, naming, oddities, reading, sending
+from sameanswers import administering, batching, belonging, naming, oddities, reading, sending
 from sameanswers.run import Run
 
 PARTS = (
@@ -27,6 +27,7 @@ PARTS = (
     oddities.codes,
     oddities.frames,
     sending.differ,
+    batching.send_batches,
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plaindecoder import decode
+from sameanswers import batching
 from sameanswers.comparing import record_parts
 
 from reput_client.remoting import parse_body
@@ -17,6 +18,8 @@ _ENDED = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 _DIFFERENT = {"late", "readonly", "closed"}
 """Topics of `sameanswers.sending.differ`."""
 _TIMES = ("born_host", "store_timestamp", "/order of properties", "/where", "/start")
+_OF_BATCHES = ("/size", *(f"/properties/{name}" for name in batching.ADDED))
+"""Parts of a message of a batch that differ in brokers before 5.4."""
 _TABLES = {
     "topics.json": "topicConfigTable",
     "subscriptionGroup.json": "subscriptionGroupTable",
@@ -106,10 +109,11 @@ def _real_topic(record: Mapping[str, Any]) -> str:
 
 
 def _parts(record: dict[str, Any]) -> dict[str, object]:
+    of_batch = _OF_BATCHES if record["body"] in batching.BODIES else ()
     return {
         name: value
         for name, value in record_parts(record, "r")
-        if not name.endswith(_TIMES) and "/TIMER_" not in name
+        if not name.endswith((*_TIMES, *of_batch)) and "/TIMER_" not in name
     }
 
 

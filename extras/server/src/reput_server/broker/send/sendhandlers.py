@@ -52,11 +52,8 @@ if TYPE_CHECKING:
 __all__ = ["PREPARED", "SendHandlers", "refused"]
 
 _T = TypeVar("_T")
-_END: Final = b"\x02"
-_OWN_KEY: Final = b"\x02UNIQ_KEY\x01"
 PREPARED: Final = 4
 """Bit of a message whose transaction is open."""
-_SHARED_MAX: Final = 64 << 20
 _BATCH_MAX: Final = 4 << 20
 """RocketMQ's largest; of more messages than go into it, the ids would not go into an answer."""
 _AT_ONCE_MAX: Final = 64 << 10
@@ -189,7 +186,10 @@ class SendHandlers:
     def _unpacked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
         """Return the messages of a batch, one for each record.
 
-        In a topic with batch queues a batch that has a key is one record.
+        Since RocketMQ 5.4, a message of a batch has its own properties only, as its producer wrote
+        them. In a topic with batch queues a batch that has a key is one record, with the batch's.
+
+        Source: RocketMQ ``MessageExtEncoder.encode(MessageExtBatch, …)``.
         """
         if send.topic.startswith(RETRY_PREFIX):
             text = f"batch request does not support retry group {send.topic}"
@@ -199,12 +199,6 @@ class SendHandlers:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
         if found.get("DELAY", "0") not in _UNDELAYED:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
-        shared = bytes(batch.properties) if isinstance(batch.properties, bytes) else b""
-        # Since 5.4, a message keeps its own key; the batch's would hide it from queries.
-        unnamed = encode_properties({name: found[name] for name in found if name != KEY}).encode(
-            "utf-8", "replace"
-        )
-        messages = []
         try:
             entries = decode_batch(batch.body)
         except BodyError as error:
@@ -214,18 +208,12 @@ class SendHandlers:
             stored = encode_properties(counted).encode("utf-8", "replace")
             flags = batch.sys_flag | INNER_BATCH | NEED_UNWRAP
             return [attrs.evolve(batch, sys_flag=flags, properties=stored)]
-        # Every message gets the shared properties, so a few megabytes could become gigabytes.
-        if len(entries) * len(shared) > _SHARED_MAX:
-            text = f"{len(entries)} messages with {len(shared)} bytes of properties each"
-            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"a batch too large: {text}")
-        for entry in entries:
-            own = entry.properties
-            own += _END if own and not own.endswith(_END) else b""
-            own += unnamed if _OWN_KEY in _END + own else shared
-            messages.append(attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=own))
-        if not messages:
+        if not entries:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
-        return messages
+        return [
+            attrs.evolve(batch, body=entry.body, flag=entry.flag, properties=entry.properties)
+            for entry in entries
+        ]
 
     def _is_inner(self, topic: str, properties: Mapping[str, str]) -> bool:
         """Whether a batch with these properties is stored as one record."""
