@@ -43,7 +43,7 @@ def places(found):
     return {(each["topic"], each["queue_id"], each["queue_offset"]): each["body"] for each in found}
 
 
-def test_messages_are_shown_one_by_one(root, expected):
+def test_messages_are_shown_one_by_one(root, expected, tmp_path):
     with commands() as run:
         by_queue, by_log = (
             [
@@ -57,6 +57,7 @@ def test_messages_are_shown_one_by_one(root, expected):
         asked = run(
             "sql", root, "select topic, queue_id, queue_offset, body from messages", "--json"
         )
+        run("export", root, tmp_path / "out", "--format=jsonl", "--partition-by=none", "-j1")
         one = run(
             "sql",
             root,
@@ -70,6 +71,8 @@ def test_messages_are_shown_one_by_one(root, expected):
     assert len(by_queue) == len(by_log) == len(expected)
     assert places(found) == {key: body for key, body in expected.items() if "once" in body}
     assert places(rows(asked.out)).keys() == expected.keys()
+    exported = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.jsonl"))
+    assert places(rows(exported)) == expected
     assert rows(one.out) == [{"c": sum(key[:2] == ("orders", 1) for key in expected)}]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
+from reput.record import unwrapped_batch
 from reput_arrow.logs.logopening import open_log
 from reput_arrow.reader.readtasks import Task, plan_tasks
 from reput_arrow.reader.selection import Selection
@@ -67,6 +68,8 @@ def batches_of(
 ) -> Iterator[DispatchBatch]:
     """Read the batches of one split that have rows; each is valid until the next one is taken.
 
+    The messages of an inner batch are rows of their own.
+
     Args:
         task: what to read.
         report: told the bytes that are read.
@@ -86,7 +89,7 @@ def batches_of(
         try:
             for batch in scan:
                 if len(batch):
-                    yield batch
+                    yield unwrapped_batch(batch)
                 if batch.finding is not None:
                     tell(batch.finding)
                 report(batch.end_offset - split.start_offset)
