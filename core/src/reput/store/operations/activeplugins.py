@@ -85,11 +85,6 @@ class ActivePlugins:
             if (runner := self.find(name)) is not None and not runner.is_broken
         ]
 
-    def broken(self, hook: str) -> list[str]:
-        """Return the plugins that have a hook, and could not be opened."""
-        found = [(name, self.find(name)) for name, _ in self.set.having(hook)]
-        return [name for name, runner in found if runner is not None and runner.is_broken]
-
     def states(self) -> list[PluginState]:
         """Return state, progress, lag and figures of each plugin, in dispatch order."""
         runners = [runner for name in self.objects if (runner := self.find(name)) is not None]

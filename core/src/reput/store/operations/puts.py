@@ -145,11 +145,16 @@ class PutPath:
         """From the next put on, use the plugins that are active now, as they are interested now."""
         active = self._active
         with self._lock:
-            found = [
-                PutHook(name, hook, _interest_of(name, active.objects.get(name)))
-                for name, hook in active.usable("put")
-            ]
-            found += map(self._refusing, active.broken("put"))
+            found = []
+            for name, hook in active.set.having("put"):
+                runner = active.find(name)
+                if runner is not None:
+                    interest = _interest_of(name, active.objects.get(name))
+                    found.append(
+                        _refusing(name, interest)
+                        if runner.is_broken
+                        else PutHook(name, hook, interest)
+                    )
             hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
             names = _NO_NAMES if hooks is None else hooks.names
             put_at_once = None if names is None else self._log.put_at_once(*names)
@@ -163,22 +168,6 @@ class PutPath:
             if counts or self._has_counts:
                 self._log.appender.set_queue_counts(counts)
                 self._has_counts = True
-
-    def _refusing(self, name: str) -> PutHook:
-        """Return the hook of a plugin that could not be opened.
-
-        It refuses messages that ask for the plugin by a property: others would be stored as if they
-        asked for nothing, and a delayed message be seen at once.
-        """
-        interest = _interest_of(name, self._active.objects.get(name))
-        asked = _NOTHING if interest is None else PutInterest(interest.properties)
-
-        def refuse(messages: Sequence[Message]) -> None:
-            if any(map(asked.covers_message, messages)):
-                reason = f"plugin {name} could not be opened, and the message asks for it"
-                raise ServiceNotAvailableError("properties", None, None, reason)
-
-        return PutHook(name, refuse, asked)
 
     # ------------------------------------------------------------------ putting
 
@@ -324,6 +313,22 @@ def _with_queue(message: Message, take_turns: TakeTurns) -> Message:
 def _waits_for_disk(message: Message) -> bool:
     """Whether a message that was put at once waits, as most do, for the disk."""
     return message.properties is None or waits_for_disk(encode_property_text(message))
+
+
+def _refusing(name: str, interest: PutInterest | None) -> PutHook:
+    """Return the hook of a plugin that could not be opened.
+
+    It refuses messages that ask for the plugin by a property: others would be stored as if they
+    asked for nothing, and a delayed message be seen at once.
+    """
+    asked = _NOTHING if interest is None else PutInterest(interest.properties)
+
+    def refuse(messages: Sequence[Message]) -> None:
+        if any(map(asked.covers_message, messages)):
+            reason = f"plugin {name} could not be opened, and the message asks for it"
+            raise ServiceNotAvailableError("properties", None, None, reason)
+
+    return PutHook(name, refuse, asked)
 
 
 def _interest_of(name: str, plugin: Any) -> PutInterest | None:
