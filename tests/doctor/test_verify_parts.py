@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from brokerdirectories import unpacked
 from verifiedstores import (
     SMALL,
     START,
@@ -32,7 +33,7 @@ from reput.log import StateFile
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.brokerconfigrepair import plan_config
 from reput_tools.doctor.verification.verifyrun import verify
-from reput_tools.offline import lock_store
+from reput_tools.offline import inspect_store, lock_store, rebuild
 
 
 def reasons(report, part):
@@ -136,6 +137,20 @@ def test_a_damaged_note_of_ours_is_told(name, kind, root):
     assert (found.file, found.severity) == (f"reput/{name}", Severity.DAMAGE)
     assert report.exit_code == 1
     assert report.checked.plugins == ["consumequeue", "index"]
+
+
+def test_a_directory_of_a_broker_is_healthy_after_a_rebuild(tmp_path):
+    root = unpacked("rocketmq-5.5.0/default", tmp_path)
+
+    rebuild(root, ["index"], jobs=1)
+
+    assert not [each for each in checked(root).findings if each.severity > Severity.NOTICE]
+    assert inspect_store(root).written_by == "rocketmq 5.4"
+    with reput.open(root, "w", plugins=["consumequeue"]):
+        pass
+    assert inspect_store(root).written_by == "reput"
+    (root / "reput" / "manifest.json").unlink()
+    assert only(checked(root), "reput.manifest").severity is Severity.DAMAGE
 
 
 @pytest.mark.parametrize(

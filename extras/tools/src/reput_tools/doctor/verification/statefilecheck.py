@@ -71,6 +71,8 @@ def _check_manifest(traces: Traces, findings: Findings) -> int:
     try:
         if traces.manifest is not None:
             return 1
+        if traces.is_only_rebuilt:
+            return 0
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.manifest", "reput", file,

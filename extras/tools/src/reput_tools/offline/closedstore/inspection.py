@@ -84,13 +84,21 @@ class Traces:
         names = {entry.name for entry in self.disk.list(self.root)}
         if not self.has_log:
             return None
-        if OWN_DIRECTORY in names:  # the manifest in it may be missing, or not readable
+        # The manifest in it may be missing, or not readable.
+        if OWN_DIRECTORY in names and not self.is_only_rebuilt:
             return "reput"
         if _FIVE_FOUR in names:
             return "rocketmq 5.4"
         found = self.checkpoint
         later = found is not None and (found.replica_offset or found.confirm_offset)
         return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"
+
+    @property
+    def is_only_rebuilt(self) -> bool:
+        """Whether reput rebuilt files of a broker's directory, and never opened it to write."""
+        manifest = os.path.join(OWN_DIRECTORY, "manifest.json")
+        is_own = self.has_abort or self.closed is not None
+        return not is_own and not self.disk.exists(self._path(manifest))
 
     @property
     def has_log(self) -> bool:
