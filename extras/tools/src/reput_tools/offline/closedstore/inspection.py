@@ -97,8 +97,11 @@ class Traces:
     def is_only_rebuilt(self) -> bool:
         """Whether reput rebuilt files of a broker's directory, and never opened it to write."""
         manifest = os.path.join(OWN_DIRECTORY, "manifest.json")
-        is_own = self.has_abort or self.closed is not None
-        return not is_own and not self.disk.exists(self._path(manifest))
+        try:
+            is_own = self.has_abort or self.closed is not None
+            return not is_own and not self.disk.exists(self._path(manifest))
+        except OSError:  # what may not be read is in a directory of reput
+            return False
 
     @property
     def has_log(self) -> bool:
@@ -153,13 +156,10 @@ class Traces:
 
         Brokers since 5.4 derive the queues only of the last ten.
         """
-        if (
-            not self.has_abort
-            or not self.was_closed
-            or self.disk.exists(self._path("consumequeue"))
-        ):
-            return 0
         try:
+            has_queues = self.disk.exists(self._path("consumequeue"))
+            if has_queues or not self.has_abort or not self.was_closed:
+                return 0
             names = self.disk.list_names(self._path("commitlog"))
         except OSError:
             return 0
