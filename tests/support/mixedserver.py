@@ -57,11 +57,14 @@ def served(store: Any, port: int) -> Iterator[Send]:
             Client(f"{host}:{names}", send_timeout=_PATIENCE, request_timeout=_PATIENCE) as client,
             client.producer("shop") as producer,
         ):
-            yield lambda message: _send(producer, message)
+            yield lambda message: _send(store, producer, message)
 
 
-def _send(producer: Producer, message: Message) -> Sent:
-    """Send to the message's own queue, once."""
-    result = producer.send(message, queue=lambda queues: queues[message.queue_id])
+def _send(store: Any, producer: Producer, message: Message) -> Any:
+    """Send to the message's own queue, once; put it if the broker does not name this queue yet."""
+    try:
+        result = producer.send(message, queue=lambda queues: queues[message.queue_id])
+    except IndexError:
+        return store.put(message)
     _, physical_offset = parse_message_id(result.offset_msg_id)
     return Sent(physical_offset, result.queue_offset)
