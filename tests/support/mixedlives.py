@@ -235,11 +235,11 @@ class MixedLives(KillRounds[Processes]):
             shutil.rmtree(path)  # one that fell behind cannot go on
 
     def _check_served_replica(
-        self, path: Path, mended: Path, death: plan.Death, judge: Judge
+        self, path: Path, rested: Path, death: plan.Death, judge: Judge
     ) -> None:
         """Let the replica catch up with a broker of the store that was brought to rest."""
         clock = mixedwriter.Clock(judge.ahead_ms)
-        for wrong in catch_up_served(path, mended, death.sections, clock, judge.records, judge.low):
+        for wrong in catch_up_served(path, rested, death.sections, clock, judge.records, judge.low):
             raise Violation(wrong)
         shutil.rmtree(path)  # the store that goes on may have other messages
 
@@ -249,10 +249,10 @@ class MixedLives(KillRounds[Processes]):
         """Judge what is left; the store and the knowledge to go on with."""
         if not root.exists():
             return root, judge
-        mended = root.with_name(f"store {death.number + 1}")
+        rested = root.with_name(f"store {death.number + 1}")
         rests = death.rests or death.goes_on_repaired
         if rests:
-            copy_store(root, mended)
+            copy_store(root, rested)
         look_as_reader(root, judge, end["floor"])
         for tail in tails:
             self.read_count += judge.check_reader(tail.lines())
@@ -265,7 +265,7 @@ class MixedLives(KillRounds[Processes]):
             return root, judge
         after = judge.copy()
         bring_to_rest(
-            mended,
+            rested,
             after,
             death.sections,
             time.time_ns() // 1_000_000 + judge.ahead_ms,
@@ -274,9 +274,9 @@ class MixedLives(KillRounds[Processes]):
         )
         after.ahead_ms += REST_MS
         if not after.is_blind and served_replica_of(root).exists():
-            self._check_served_replica(served_replica_of(root), mended, death, after)
+            self._check_served_replica(served_replica_of(root), rested, death, after)
         if death.goes_on_repaired:
             shutil.rmtree(root)
-            return mended, after
-        shutil.rmtree(mended)
+            return rested, after
+        shutil.rmtree(rested)
         return root, judge

@@ -77,7 +77,7 @@ class Traces:
 
     @property
     def written_by(self) -> str | None:
-        """Who wrote it last, as far as files show it; None if there is no store.
+        """Who wrote it last, as far as files show it; None without a store.
 
         ``"reput"``, ``"rocketmq"``, ``"rocketmq 5"``, or ``"rocketmq 5.4"`` for that and later.
         """
