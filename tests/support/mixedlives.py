@@ -138,6 +138,7 @@ class MixedLives(KillRounds[Processes]):
         root, judge = home / "store 0", Judge()
         for death in planned.deaths():
             judge.ahead_ms += death.jump_ms
+            judge.was_full = judge.was_full or any(death.full)
             try:
                 port = free_port() if death.serves else 0
                 with self._readers(processes, death, root, home, port) as tails:
