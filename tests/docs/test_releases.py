@@ -13,10 +13,13 @@ PAGE = (ROOT / "docs/compatibility.md").read_text()
 SECTION = PAGE.partition("## Which releases the tests cover")[2].partition("\n## ")[0]
 TESTS = dict(re.findall(r"^(\d+)\. `(.+)`$", SECTION, re.MULTILINE))
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
+    [cells[0], release, *cells[2:]]
     for line in SECTION.splitlines()
     if re.match(r"\| .*\d\.\d\.\d", line)
+    for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+    for release in cells[1].split(", ")
 ]
+"""The cells of each directory and release; a line of the table may have several releases."""
 
 
 def _versions(path: str) -> list[str]:
@@ -63,7 +66,7 @@ def test_each_release_that_writes_a_kind_of_directory_has_a_row(kind):
 
     rows = {row[1]: row[2:] for row in ROWS if row[0] == name}
 
-    assert [each for each in rows if each != "4.9.8"] == [*releases]
+    assert sorted(each for each in rows if each != "4.9.8") == sorted(releases)
 
 
 def test_every_row_is_of_a_kind_that_brokers_write():
