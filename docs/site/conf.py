@@ -81,15 +81,19 @@ sys.path.append(str(ROOT / "packaging"))
 import clienttables  # noqa: E402
 import commandreference  # noqa: E402
 import configreference  # noqa: E402
+import differencelists  # noqa: E402
 import distributions  # noqa: E402
 import metrictables  # noqa: E402
+import sparkoptions  # noqa: E402
 
 _GENERATED = {
     distributions.MARK: distributions.table,
     commandreference.MARK: commandreference.reference,
     configreference.MARK: configreference.reference,
     **clienttables.MARKS,
+    **differencelists.MARKS,
     **metrictables.MARKS,
+    **sparkoptions.MARKS,
 }
 
 

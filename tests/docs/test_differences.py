@@ -1,37 +1,39 @@
-"""The pages list the same differences from RocketMQ as the tests that compare the answers."""
+"""The list of differences from RocketMQ is that of the tests that compare the answers."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import importlib
+from types import ModuleType
 
 import pytest
 import sameanswers.allowed
 import samecalls.allowed
-from sameanswers.allowed import Allowed, plain
+from pages import DOCS, text_of
+from sameanswers.allowed import Allowed
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {
-    "serve.md": ("Differences from RocketMQ", sameanswers.allowed.ALLOWED),
-    "clients-5.md": ("Differences from RocketMQ's proxy", samecalls.allowed.ALLOWED),
+PAGE = "docs/reference/differences.md"
+PARTS = {
+    "<!-- differences from a broker -->": sameanswers.allowed.ALLOWED,
+    "<!-- differences from the proxy -->": samecalls.allowed.ALLOWED,
 }
 
 
-def listed(page: str, heading: str) -> list[str]:
-    """The entries of a page's lists under a heading."""
-    text = (DOCS / page).read_text("utf-8")
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    entries = re.findall(r"^- (.*?)[;.]$(?=\n- |\n\n|\n?\Z)", section, re.M | re.S)
-    return [plain(entry) for entry in entries]
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that fills the page, which is not installed."""
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    return importlib.import_module("differencelists")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_page_lists_the_allowed_differences_and_no_other(page: str):
-    heading, rules = PAGES[page]
+@pytest.mark.parametrize("mark", PARTS)
+def test_the_page_lists_the_allowed_differences_and_no_other(lists: ModuleType, mark: str):
+    lines = lists.MARKS[mark]().splitlines()
 
-    assert listed(page, heading) == [plain(rule.what) for rule in rules]
+    assert text_of(PAGE).count(f"\n{mark}\n") == 1
+    assert [line[2:] for line in lines if line[:2] == "* "] == [rule.what for rule in PARTS[mark]]
+    assert all(line.endswith(":") for line in lines if line and line[:2] != "* ")
 
 
-@pytest.mark.parametrize("rule", [rule for _, rules in PAGES.values() for rule in rules])
+@pytest.mark.parametrize("rule", [rule for rules in PARTS.values() for rule in rules])
 def test_each_rule_covers_parts_by_name_and_not_everything(rule: Allowed):
     assert rule.names != ("*",) or rule.parts != ("*",), rule.what

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 from reput_arrow.textoptions import texts_of
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reader.options import OPTIONS
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 
 
 def test_without_options_everything_is_read():
@@ -194,13 +191,3 @@ def test_an_error_keeps_its_code_when_only_its_text_is_left():
     assert code_of(RuntimeError("something else")) is None
     again = pickle.loads(pickle.dumps(error))
     assert (again.code, again.reason) == (error.code, error.reason)
-
-
-def test_the_page_lists_every_option_and_no_other():
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-
-    for name, meaning in OPTIONS.items():
-        assert f"| `{name}` | {meaning} |" in lines
-    begins = lines.index("| option | meaning |")
-    rows = [line for line in lines[begins + 2 : begins + 2 + len(OPTIONS) + 1] if line]
-    assert len(rows) == len(OPTIONS)

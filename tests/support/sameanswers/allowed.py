@@ -1,11 +1,10 @@
 """What may differ between a broker of RocketMQ 5.3.3 and ours, each with its reason.
 
-The page ``docs/serve.md`` lists the same, in the same order; a test compares them.
+The site lists the rules on the page ``docs/reference/differences.md``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -21,7 +20,7 @@ class Allowed:
     """Parts of answers that may differ."""
 
     what: str
-    """As the page has it."""
+    """A row of the page, as Markdown."""
     names: tuple[str, ...] = _ANY
     """Patterns of the names of exchanges."""
     parts: tuple[str, ...] = _ANY
@@ -270,7 +269,7 @@ ABSENT = (
         parts=("body/groupTopicMap/",),
     ),
 )
-"""What is there, and not here."""
+"""Features that exist there, and not here."""
 
 ALLOWED = (*MEASURED, *CODES, *STRICTER, *RICHER, *ABSENT)
 
@@ -286,8 +285,3 @@ def unused(found: Iterable[Difference], rules: Iterable[Allowed] = ALLOWED) -> l
     """Rules that cover nothing that was found: what they say is so no more."""
     differences = list(found)
     return [rule.what for rule in rules if not any(map(rule.covers, differences))]
-
-
-def plain(text: str) -> str:
-    """A rule's text without the marks and line ends of a page."""
-    return re.sub(r"\s+", " ", text.replace("`", ""))

@@ -1,6 +1,6 @@
 """What may differ between RocketMQ's proxy with a broker 5.3.3 and ours, each with its reason.
 
-The page ``docs/clients-5.md`` lists the same, in the same order; a test compares them.
+The site lists the rules on the page ``docs/reference/differences.md``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ STRICTER = (
         parts=("gRPC", "status/", "status/*", "settings/", "settings/*"),
     ),
 )
-"""What is refused here, and accepted there."""
+"""Calls that are refused here, and accepted there."""
 
 RICHER = (
     Allowed(
@@ -144,6 +144,6 @@ RICHER = (
         parts=("message_queues/*/permission",),
     ),
 )
-"""What is accepted or answered here, and not there."""
+"""Calls that are accepted or answered here, and not there."""
 
 ALLOWED = (*MEASURED, *CODES, *STRICTER, *RICHER)

@@ -1,4 +1,4 @@
-"""The tables of metrics are computed from the lists from which the metrics are served."""
+"""The tables of metrics and of Spark's options are computed from the lists that the code uses."""
 
 from __future__ import annotations
 
@@ -46,3 +46,25 @@ def test_each_page_has_the_place_of_its_own_metrics(
 
     assert f"\n{mark}\n" in text_of(page)
     assert f"| `{name}` |" in tables.MARKS[mark]()
+
+
+@pytest.mark.parametrize(
+    ("mark", "name"),
+    [
+        ("<!-- options of reads -->", "OPTIONS"),
+        ("<!-- options of a stream out of a log -->", "STREAM_OPTIONS"),
+        ("<!-- options of a stream into a store -->", "SINK_OPTIONS"),
+    ],
+)
+def test_each_option_of_spark_has_a_row_with_its_meaning(
+    monkeypatch: pytest.MonkeyPatch, mark: str, name: str
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    spark = importlib.import_module("sparkoptions")
+    options = getattr(spark, name)
+
+    assert text_of("docs/reference/spark.md").count(f"\n{mark}\n") == 1
+    assert spark.MARKS[mark]().splitlines()[2:] == [
+        f"| `{option}` | {meaning} |" for option, meaning in options.items()
+    ]
+    assert len(options) > 3
