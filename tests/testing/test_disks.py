@@ -49,14 +49,6 @@ def test_the_chosen_operation_fails_and_the_next_does_not(tmp_path, number):
     disk.make_directory(f"{tmp_path}/after")
 
 
-def test_a_lasting_fault_stays(tmp_path):
-    disk = FaultyDisk(1, lasting=True)
-
-    for _ in range(3):
-        with pytest.raises(OSError, match="No space left"):
-            disk.make_directory(f"{tmp_path}/d")
-
-
 def test_a_failed_write_leaves_half_of_its_bytes(tmp_path):
     disk = FaultyDisk(1, operations={"write"})
     descriptor = disk.open(f"{tmp_path}/file", create=True)
@@ -68,10 +60,11 @@ def test_a_failed_write_leaves_half_of_its_bytes(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"01234"
 
 
-def test_a_disk_that_was_mended_works(tmp_path):
+def test_a_lasting_fault_stays_until_the_disk_was_mended(tmp_path):
     disk = FaultyDisk(1, lasting=True)
-    with pytest.raises(OSError, match="No space left"):
-        disk.make_directory(f"{tmp_path}/d")
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            disk.make_directory(f"{tmp_path}/d")
 
     disk.mend()
 

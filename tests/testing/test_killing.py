@@ -79,54 +79,46 @@ def test_messages_of_a_call_that_was_not_acknowledged_are_accepted(death, left):
     SurvivingMessages().add(records, death, acks[:last_call])
 
 
+def _with_another_body(records):
+    offset, record = records[3]
+    at = record.index(_sender(3)) + len(_sender(3))
+    return [*records[:3], (offset, _flipped(record, at)), *records[4:]]
+
+
+def _flipped(record, at):
+    return record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
+
+
+def _with_another_property(records):
+    return [(offset, record.replace(b"region", b"regiom")) for offset, record in records]
+
+
+NEXT = "message 5 of the producer comes next"
+WRONG = {
+    "lost": (lambda records: records[:-1], r"1 of 4\d acknowledged messages are lost"),
+    "missing in between": (lambda records: records[:5] + records[6:], NEXT),
+    "in another order": (
+        lambda records: [*records[:5], records[6], records[5], *records[7:]],
+        NEXT,
+    ),
+    "twice": (lambda records: records[:5] + records[4:], NEXT),
+    "another body": (_with_another_body, r"body is .* was put"),
+    "another property": (_with_another_property, r"properties are .* were put"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_was_acknowledged_and_is_not_as_it_was_is_noticed(death, left, wrong):
+    (change, text), (records, acks) = WRONG[wrong], left
+
+    with pytest.raises(AssertionError, match=text):
+        SurvivingMessages().add(change(records), death, acks)
+
+
 def test_messages_of_a_later_call_are_noticed(death, left):
     records, _ = left
     with pytest.raises(AssertionError, match="of a later call"):
         SurvivingMessages().add(records, death, [])
-
-
-def test_a_lost_message_is_noticed(death, left):
-    records, acks = left
-    with pytest.raises(AssertionError, match=f"1 of {len(acks)} acknowledged messages are lost"):
-        SurvivingMessages().add(records[:-1], death, acks)
-
-
-def test_a_message_that_is_missing_in_between_is_noticed(death, left):
-    records, acks = left
-    with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        SurvivingMessages().add(records[:5] + records[6:], death, acks)
-
-
-def test_messages_in_another_order_are_noticed(death, left):
-    records, acks = left
-    with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        SurvivingMessages().add([*records[:5], records[6], records[5], *records[7:]], death, acks)
-
-
-def test_a_message_that_comes_twice_is_noticed(death, left):
-    records, acks = left
-    with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        SurvivingMessages().add(records[:5] + records[4:], death, acks)
-
-
-def test_a_changed_body_is_noticed(death, left):
-    records, acks = left
-    offset, record = records[3]
-    at = record.index(_sender(3)) + len(_sender(3))
-    changed = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
-    with pytest.raises(AssertionError, match=r"body is .* was put"):
-        SurvivingMessages().add([*records[:3], (offset, changed), *records[4:]], death, acks)
-
-
-def test_changed_properties_are_noticed(death, left):
-    records, acks = left
-    place = next(n for n, (_, record) in enumerate(records) if b"region" in record)
-    offset, record = records[place]
-    changed = record.replace(b"region", b"regiom")
-    with pytest.raises(AssertionError, match=r"properties are .* were put"):
-        SurvivingMessages().add(
-            [*records[:place], (offset, changed), *records[place + 1 :]], death, acks
-        )
 
 
 def test_a_whole_put_in_two_log_files_is_noticed(death, left):
