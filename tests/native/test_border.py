@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from plainmemory import plain_memory
 
-from reput.log.writer.flushleader import FlushLeader
 from reput.record import Encoder, Message
 from reput.record.messageview import MessageView
 
@@ -85,20 +84,6 @@ def test_each_function_that_python_calls_turns_a_panic_into_an_error():
 
     assert bare == CANNOT_PANIC
     assert {name.split(".")[0] for name, _ in functions_of_python()} > {"Appender", "Putter"}
-
-
-@pytest.mark.parametrize("descriptor", [-1, -2, -(2**31), 2**31 - 1])
-def test_a_descriptor_that_is_none_leaves_flushes_to_the_caller(descriptor):
-    turns, flushed = FlushLeader(0), []
-
-    turns.use_file(descriptor, 0, 100)
-
-    def flush():
-        flushed.append(1)
-        turns.reached(10)
-
-    assert turns.wait(10, None, flush)
-    assert flushed == [1]
 
 
 @pytest.mark.costly

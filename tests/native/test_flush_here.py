@@ -92,10 +92,11 @@ def test_after_use_calls_the_caller_flushes(descriptor):
     assert called == [True]
 
 
-def test_where_a_file_cannot_be_held_the_caller_flushes(descriptor):
+@pytest.mark.parametrize("other", [99_999, -1, -2, -(2**31), 2**31 - 1])  # no open files
+def test_where_a_file_cannot_be_held_the_caller_flushes(descriptor, other):
     turns, called = FlushLeader(0), []
     turns.use_file(descriptor, 0, SIZE)
-    turns.use_file(99_999, 0, SIZE)  # no open file; as if no number were free
+    turns.use_file(other, 0, SIZE)
 
     assert turns.wait(7, None, lambda: (called.append(True), turns.reached(7)))
     assert called == [True]
@@ -201,13 +202,3 @@ def test_a_file_that_was_removed_is_an_error_with_pythons_words(tmp_path):
         store.put(reput.Message("T", b"refused"))
     with pytest.raises(ServiceNotAvailableError):
         store.close()
-
-
-def test_the_reader_of_a_sync_store_hears_of_flushes_made_here(tmp_path):
-    with reput.open(
-        tmp_path / "store", plugins=["consumequeue"], config={"commitlog": {"flush": "sync"}}
-    ) as store:
-        for number in range(5):
-            store.put(reput.Message("T", b"%d" % number))
-        assert store.wait_dispatched(10)
-        assert len(store.read("T", 0, 0, 32)) == 5

@@ -34,7 +34,6 @@ from reput_consumequeue.reader.mappedread import whole_columns, whole_messages
 from reput_consumequeue.unitruns import units_by_queue
 from reput_index.batchkeys import keys_of_texts
 from reput_index.files.hashchain import make_items
-from reput_index.layout import ITEM_DTYPE
 
 KERNELS = (
     cut_window,
@@ -388,17 +387,6 @@ def test_items_past_the_last_number_are_left_to_python():
     slots.flags.writeable = False
     assert reput_native.make_items(slots, *keys, 1, 0) is NotImplemented
     assert slots.tolist() == [0] * 4
-
-
-def test_items_know_the_item_before_them_in_their_slot():
-    slots = np.zeros(5, np.int32)
-    hashes = column([3, 8, 1, 13], np.int32)
-
-    data, slot, empty_count = make_items(slots, hashes, column([9] * 4), column([0] * 4), 1, 0)
-
-    assert data.view(ITEM_DTYPE)["previous"].tolist() == [0, 1, 0, 2]
-    assert (slot.tolist(), empty_count) == ([3, 3, 1, 3], 2)
-    assert slots.tolist() == [0, 3, 0, 4, 0]
 
 
 # --------------------------------------------------------------------------- the border
