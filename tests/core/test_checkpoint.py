@@ -110,51 +110,6 @@ def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
     assert [place.physical_offset for place in dict.fromkeys(disk.seen)] == [10, 20, 30]
 
 
-@pytest.mark.shows("progress")
-def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):
-    path = tmp_path / "progress"
-    file = StateFile(str(path), Disk()).entry("p")
-    assert file.load() is None
-    older, newer = Progress(100, 60, 7), Progress(200, 160, 8)
-    file.save(older)
-    file.save(newer)
-    assert StateFile(str(path), Disk()).entry("p").load() == newer
-    whole = path.read_bytes()
-
-    # Between the slots there are zeros only.
-    slots = [*range(64), *range(64, 4_096, 64), *range(4_096 - 8, len(whole))]
-    for size in slots:
-        path.write_bytes(whole[:size])
-        assert StateFile(str(path), Disk()).entry("p").load() in (None, older, newer)
-    for place in [*range(40), *range(4096, 4136)]:
-        damaged = bytearray(whole)
-        damaged[place] ^= 0x10
-        path.write_bytes(damaged)
-        assert StateFile(str(path), Disk()).entry("p").load() in (older, newer)
-
-
-def test_progress_goes_on_in_the_slot_that_is_older(tmp_path):
-    path = str(tmp_path / "progress")
-    for number in range(1, 8):
-        file = StateFile(path, Disk()).entry("p")
-        file.load()
-        file.save(Progress(number, number - 1, number))
-
-        assert StateFile(path, Disk()).entry("p").load() == Progress(number, number - 1, number)
-
-
-def test_a_later_process_overwrites_the_older_slot(tmp_path):
-    path = str(tmp_path / "progress")
-    before = StateFile(path, Disk()).entry("p")
-    for offset in (10, 20, 30):
-        before.save(Progress(offset))
-
-    StateFile(path, Disk()).entry("p").save(Progress(40))
-
-    saved = [place.physical_offset for place in StateFile(path, Disk()).entry("p").load_all()]
-    assert saved == [40, 30]
-
-
 def test_a_closed_log_is_marked_until_it_is_flushed_again(tmp_path):
     def noted():
         return LogStateFile.of(str(tmp_path), Disk()).closed()

@@ -60,16 +60,6 @@ def open_replica(path, **options):
     return reput.open(path, plugins=(), config=CONFIG, master=MASTER, **options)
 
 
-def test_a_fed_log_is_the_masters_byte_for_byte(tmp_path, master):
-    data = log_of(master)
-    with open_replica(tmp_path / "replica") as store:
-        for start in range(0, len(data), 1000):
-            store.feed(start, data[start : start + 1000])
-            assert store.fed_offset == min(start + 1000, len(data))
-        assert store.log.max_physical_offset == len(data)
-    assert files_of(tmp_path / "replica") == files_of(master)
-
-
 def test_a_replica_stays_one_until_it_is_promoted(tmp_path, master):
     path = tmp_path / "replica"
     with open_replica(path) as store:

@@ -70,18 +70,3 @@ def test_killed_behind_a_roll_and_closed_without_a_message_the_log_keeps_its_las
     assert bodies(root, "w") == [b"acknowledged"]  # and it is closed again
     assert bodies(root, "r") == [b"acknowledged"]
     assert bodies(root, "w") == [b"acknowledged"]
-
-
-def test_killed_in_a_put_of_many_the_log_ends_in_front_of_them_and_has_no_hole(tmp_path, root):
-    with reput.open(tmp_path / "open", **OPTIONS) as store:
-        store.put(reput.Message("T", b"acknowledged"))
-        many = store.put_many([reput.Message("T", b"%d" % number) for number in range(5)])
-        shutil.copytree(tmp_path / "open", root)
-    with open(root / "commitlog" / f"{0:020d}", "r+b") as file:
-        file.seek(many[0].physical_offset)
-        file.write(bytes(4))  # the size of the first is written last
-
-    assert bodies(root, "r") == [b"acknowledged"]
-    assert bodies(root, "w") == [b"acknowledged"]
-    with reput.open(root, **OPTIONS) as store:
-        assert store.put(reput.Message("T", b"next")).queue_offset == 1

@@ -251,20 +251,6 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_name(tmp_path, way):
     assert found == wrong
 
 
-@pytest.mark.parametrize("wrong", ["hello", None, b"hello", 5, {"topic": "t"}])
-def test_what_is_no_message_is_refused_as_such(tmp_path, wrong):
-    with _opened(tmp_path) as store:
-        for put in (
-            lambda: store.put(wrong),
-            lambda: store.put_many(wrong),
-            lambda: store.put_many([reput.Message("t"), wrong]),
-        ):
-            with pytest.raises(TypeError, match=r"^messages?: .*reput\.Message.* found "):
-                put()
-
-        assert store.log.max_physical_offset == 0
-
-
 @pytest.mark.parametrize("first", [None, "one", ["one"]])
 def test_keys_may_be_an_array_in_some_rows(tmp_path, first):
     keys = [first, np.array(["a", "b"])]

@@ -92,36 +92,6 @@ def test_a_plugin_sees_every_message_in_order_through_the_life_of_a_store(tmp_pa
     assert (plugin.context.plugin, plugin.context.writable) == ("counter", True)
 
 
-def test_a_plugin_added_to_an_old_store_sees_it_from_the_oldest_byte(tmp_path):
-    with open_with(tmp_path) as store:
-        sent = [store.put(reput.Message("T", b"%d" % n)).physical_offset for n in range(100)]
-
-    plugin = CounterPlugin()
-    with open_with(tmp_path, plugin) as store:
-        sent.append(store.put(reput.Message("T", b"live")).physical_offset)
-        assert store.wait_dispatched(10)
-    assert plugin.seen == sent
-
-
-def test_progress_is_remembered_and_what_was_dispatched_does_not_come_again(tmp_path):
-    class KeepingPlugin(CounterPlugin):
-        name = "counter"
-
-        @reput.hookimpl
-        def reput_recover(self, progress):
-            return progress
-
-    with open_with(tmp_path, KeepingPlugin()) as store:
-        for n in range(50):
-            store.put(reput.Message("T", b"%d" % n))
-    again = KeepingPlugin()
-    with open_with(tmp_path, again) as store:
-        last = store.put(reput.Message("T", b"one more")).physical_offset
-        assert store.wait_dispatched(10)
-
-    assert again.seen == [last]
-
-
 def test_plugins_run_in_declared_order_and_ties_by_name():
     late = other("a", runs_after=frozenset({"z"}))
     plugins = {
@@ -357,17 +327,6 @@ def test_a_put_hook_that_loses_messages_is_an_error(tmp_path):
     with open_with(tmp_path, other("loser", reput_put=lambda self, messages: [])) as store:
         with pytest.raises(PluginError, match="returned 0 messages for 1"):
             store.put(reput.Message("T"))
-
-
-def test_two_stores_of_one_process_share_nothing(tmp_path):
-    first, second = CounterPlugin(), CounterPlugin()
-    with open_with(tmp_path / "a", first) as a, open_with(tmp_path / "b", second) as b:
-        a.put(reput.Message("T"))
-        b.put_many([reput.Message("T")] * 3)
-        assert a.wait_dispatched(10)
-        assert b.wait_dispatched(10)
-
-    assert (len(first.seen), len(second.seen)) == (1, 3)
 
 
 def test_a_message_put_alone_is_dispatched_without_another_push(tmp_path):

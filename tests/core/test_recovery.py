@@ -451,12 +451,12 @@ def test_a_put_many_that_a_kill_interrupts_in_its_copy_is_not_there_at_all(tmp_p
     monkeypatch.setattr(_HeadLast, "dies", False)
     store.close()
 
+    for mode in ("r", "w"):
+        with open_store(tmp_path / "left", mode) as opened:
+            assert offsets(opened) == [before.physical_offset]
+            assert opened.log.max_physical_offset == before.end_offset
     with open_store(tmp_path / "left") as opened:
-        found = offsets(opened)
-        end = opened.log.max_physical_offset
-
-    assert found == [before.physical_offset]
-    assert end == before.end_offset
+        assert opened.put(reput.Message("T", b"next")).queue_offset == 1
 
 
 def test_a_hole_may_be_as_small_as_a_record(tmp_path):

@@ -206,16 +206,6 @@ def test_messages_are_given_where_the_plugin_stands_and_nowhere_else():
     assert driven.may_begin("reput_dispatch", at=0)
 
 
-def test_a_place_is_moved_only_from_where_it_was_expected():
-    driven = Driven()
-    driven.runner.resume(40)
-
-    assert not driven.runner.advance(0, 100)
-    assert driven.runner.position == 40
-    assert driven.runner.advance(40, 100)
-    assert driven.runner.position == 100
-
-
 def test_what_is_stalled_in_one_call_does_not_go_on_when_another_comes_back():
     driven = Driven()
     driven.enter("reput_flush")
@@ -239,32 +229,6 @@ def test_a_plugin_whose_flush_raised_after_it_was_stalled_does_not_go_on_in_betw
     assert driven.runner.phase is Phase.STALLED
     driven.runner.flush_failed(ERROR, 7)
     assert (driven.runner.phase, driven.runner.cut_to) == (Phase.SUSPENDED, 7)
-
-
-def test_what_a_user_stopped_keeps_its_reason_when_a_call_fails_later():
-    driven = Driven()
-    driven.enter()
-    driven.runner.suspend(Stopped.BY_USER)
-
-    driven.runner.batch_failed(ERROR)
-    driven.runner.stop(ERROR)
-
-    assert driven.runner.stopped is Stopped.BY_USER
-    assert "Input/output" in driven.runner.last_error
-
-
-def test_a_plugin_waits_for_those_that_it_requires_and_for_all_when_one_halts():
-    driven = Driven()
-    needing = PluginRunner(driven.board, "two", PluginHooks(), 0, frozenset({"one"}))
-    driven.board.runners["two"] = needing
-    assert needing.may_run
-
-    driven.runner.suspend(Stopped.BY_USER)
-    assert (needing.is_usable, needing.may_run) == (True, False)
-    driven.runner.resume(0)
-    assert needing.may_run
-    driven.board.halt("three")
-    assert not needing.is_usable
 
 
 STATE = {"phase", "place", "position", "stopped", "last_error", "cut_to", "halted"}

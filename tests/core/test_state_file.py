@@ -49,6 +49,7 @@ def damages(data, used):
         yield data[:first] + bytes(PAGE - first) + data[PAGE:second] + bytes(PAGE)
 
 
+@pytest.mark.shows("progress")
 def test_a_slot_that_is_damaged_at_any_byte_is_none_and_the_other_one_counts(tmp_path):
     path = tmp_path / "state"
     data, used = written(path)

@@ -28,6 +28,7 @@ from reput.errors import (
     StoreNotFoundError,
 )
 from reput.files.system.disk import Disk
+from reput_testing import traces
 from reput_testing.crashes.storeinternals import store_internals
 
 SMALL = {"commitlog": {"file_size": 4096}}
@@ -41,42 +42,6 @@ def bodies_of(store):
     return [
         batch.message(row).body for batch in store.scan(check_crc=True) for row in range(len(batch))
     ]
-
-
-def test_what_is_put_is_read_back_after_reopening(tmp_path):
-    sent = [reput.Message("T", b"%d" % n, n % 3, tags="TagA", keys="k") for n in range(200)]
-    with open_small(tmp_path) as store:
-        receipts = [store.put(message) for message in sent]
-        assert store.log.file_count > 1
-
-    with reput.open(tmp_path, "r") as store:
-        assert bodies_of(store) == [message.body for message in sent]
-        for message, receipt in zip(sent, receipts, strict=True):
-            view = store.get(receipt.msg_id)
-            assert (view.topic, view.queue_id, view.body) == (
-                message.topic,
-                message.queue_id,
-                message.body,
-            )
-            assert (view.queue_offset, view.store_timestamp) == (
-                receipt.queue_offset,
-                receipt.store_timestamp,
-            )
-            assert view.size == receipt.size
-
-
-def test_queue_offsets_count_the_messages_of_each_queue(tmp_path):
-    with open_small(tmp_path) as store:
-        offsets = [
-            store.put(reput.Message("T", b"", queue)).queue_offset for queue in (0, 1, 0, 0, 1)
-        ]
-        many = store.put_many([reput.Message("T", b"", queue) for queue in (0, 1, 2, 0)])
-    with open_small(tmp_path) as store:
-        after = store.put(reput.Message("T", b"", 0)).queue_offset
-
-    assert offsets == [0, 0, 1, 2, 1]
-    assert many.queue_offsets.tolist() == [3, 2, 0, 4]
-    assert after == 5
 
 
 def test_prepared_and_rolled_back_messages_take_no_queue_offset(tmp_path):
@@ -117,52 +82,6 @@ def test_put_many_writes_the_bytes_that_single_puts_write(tmp_path):
     assert {receipt.store_timestamp for receipt in receipts} == {1_700_000_000_000}
     assert _log_bytes(tmp_path / "one") == _log_bytes(tmp_path / "many")
     assert len(receipts) == 300
-
-
-def test_columns_write_the_bytes_that_messages_write(tmp_path):
-    bodies = [b"b%d" % n for n in range(100)]
-    data = b"".join(bodies)
-    offsets = np.concatenate([[0], np.cumsum([len(body) for body in bodies])])
-    keys = [f"key{n}" for n in range(100)]
-    shared = {"WAIT": "true", "price": "7"}
-    forms = {
-        "messages": [
-            reput.Message("T", body, n % 4, tags="TagA", keys=keys[n], properties=shared)
-            for n, body in enumerate(bodies)
-        ],
-        "lists": reput.Columns(
-            topic=["T"] * 100,
-            body=bodies,
-            queue_id=[n % 4 for n in range(100)],
-            tags=["TagA"] * 100,
-            keys=keys,
-            properties=[shared] * 100,
-        ),
-        "arrow": reput.Columns(
-            topic="T",
-            body=(offsets, data),
-            queue_id=np.arange(100) % 4,
-            tags="TagA",
-            keys=keys,
-            properties=shared,
-        ),
-        "encoded": reput.Columns(
-            topic="T",
-            body=bodies,
-            queue_id=np.arange(100, dtype=np.int32) % 4,
-            properties=[
-                f"KEYS\x01{key}\x02TAGS\x01TagA\x02WAIT\x01true\x02price\x017\x02".encode()
-                for key in keys
-            ],
-        ),
-    }
-    logs = {}
-    for name, form in forms.items():
-        with open_small(tmp_path / name, clock=lambda: 1_700_000_000_000) as store:
-            store.put_many(form)
-        logs[name] = _log_bytes(tmp_path / name)
-
-    assert logs["lists"] == logs["arrow"] == logs["encoded"] == logs["messages"]
 
 
 @pytest.mark.parametrize(
@@ -297,23 +216,6 @@ def test_a_message_larger_than_a_file_is_refused_before_anything_is_written(tmp_
         store.put(reput.Message("T", b"x" * (4096 - 8 - 92)))
 
         assert store.log.max_physical_offset == 4088
-
-
-def test_every_closed_file_ends_in_a_blank(tmp_path):
-    with open_small(tmp_path) as store:
-        for size in range(100, 400):
-            store.put(reput.Message("T", b"x" * size))
-        count = store.log.file_count
-
-    ends = 0
-    with reput.open(tmp_path, "r", plugins=[]) as store:
-        reader = store.log.window_reader()
-        position = 0
-        while position < store.log.max_physical_offset:
-            result = reader.read(position)
-            ends += result.end == "blank"
-            position = result.batch.end_offset
-    assert ends == count - 1
 
 
 def test_receipts_say_which_level_was_reached_and_can_wait(tmp_path):
@@ -481,7 +383,7 @@ def test_a_reader_follows_the_writer_across_files(tmp_path):
 def test_a_reader_writes_nothing(tmp_path):
     with open_small(tmp_path) as store:
         store.put(reput.Message("T", b"x"))
-    before = _tree(tmp_path)
+    before = traces(tmp_path)
 
     with reput.open(tmp_path, "r") as reader:
         assert bodies_of(reader) == [b"x"]
@@ -491,17 +393,7 @@ def test_a_reader_writes_nothing(tmp_path):
             reader.put_many([reput.Message("T")])
         reader.flush()
 
-    assert _tree(tmp_path) == before
-
-
-def _tree(root):
-    return {
-        str(path.relative_to(root)): (
-            path.stat().st_mtime_ns,
-            path.read_bytes() if path.is_file() else b"",
-        )
-        for path in sorted(root.rglob("*"))
-    }
+    assert traces(tmp_path) == before
 
 
 def test_what_is_no_store_is_not_made_by_looking_at_it(tmp_path):
@@ -571,22 +463,6 @@ def test_the_file_size_of_a_store_cannot_be_changed(tmp_path):
         assert store.log.file_size == 4096
     with pytest.raises(ConfigError, match="4096 bytes"):
         reput.open(tmp_path, plugins=[], config={"commitlog": {"file_size": 8192}})
-
-
-@pytest.mark.parametrize(
-    ("config", "text"),
-    [
-        ({"commitlog": {"fil_size": 1}}, "known: .*file_size"),
-        ({"commitlog": {"file_size": 5}}, "file_size"),
-        ({"commitlog": {"flush": "never"}}, "flush"),
-        ({"nothing": {}}, "no such section; known: commitlog"),
-        ({"commitlog": 3}, "table"),
-    ],
-)
-def test_wrong_configuration_is_an_error_that_names_the_option(tmp_path, config, text):
-    with pytest.raises(ConfigError, match=text):
-        reput.open(tmp_path, plugins=[], config=config)
-    reput.open(tmp_path, plugins=[]).close()
 
 
 def test_configuration_comes_from_toml_and_is_remembered(tmp_path):

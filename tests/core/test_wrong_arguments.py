@@ -54,7 +54,7 @@ CALLS = {
     "put message": lambda store: store.put("hello"),
     "put_many messages": lambda store: store.put_many("hello"),
     "put_many messages None": lambda store: store.put_many(None),
-    "put_many message inside": lambda store: store.put_many([5]),
+    "put_many message inside": lambda store: store.put_many([reput.Message("t"), 5]),
 }
 
 
@@ -104,6 +104,9 @@ def test_an_argument_of_a_wrong_type_is_named_before_anything_is_made(opening, t
 WRONG_CONFIGURATIONS = {
     r"\[flush\]: .*config={'commitlog': {'flush': 'sync'}}": {"flush": "sync"},
     r"\[commitlogs\]: no such section; did you mean 'commitlog'": {"commitlogs": {}},
+    "no such section; known: commitlog": {"nothing": {}},
+    "known: .*file_size": {"commitlog": {"fil_size": 1}},
+    "table": {"commitlog": 3},
     r"\[commitlog\] flush: 'async' or 'sync' expected, found 'no'": {"commitlog": {"flush": "no"}},
     "nowhere.toml: the configuration cannot be read: No such file": "nowhere.toml",
     __file__ + ": not valid TOML: ": __file__,
