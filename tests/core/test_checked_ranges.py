@@ -43,11 +43,6 @@ def flip(root, place, bits=1):
     path.write_bytes(data)
 
 
-def flip_price(root, place, size):
-    path = root / "commitlog" / f"{place - place % SIZE:020}"
-    flip(root, path.read_bytes().index(b"price\x0110", place % SIZE) + 6 + place - place % SIZE)
-
-
 def scanned(root):
     """Return the places of all records that a scan with checksums gives, and what it finds."""
     with reput.open(root, mode="r", plugins=()) as store:
@@ -85,14 +80,6 @@ def test_a_record_whose_checksum_lost_its_name_is_damaged(tmp_path):
     assert found == [place for place, _ in places[:2] + places[3:]]
     (finding,) = findings
     assert "no checksum property" in finding
-
-
-def test_a_changed_property_is_not_served_beside_a_changed_name(tmp_path):
-    places = written(tmp_path)
-    flip_price(tmp_path, *places[2])
-    flip_name(tmp_path, *places[2])
-
-    assert places[2][0] not in scanned(tmp_path)[0]
 
 
 def test_recovery_fills_a_record_whose_checksum_lost_its_name(tmp_path):

@@ -158,14 +158,6 @@ def test_bodies_that_hold_whole_records_are_bodies():
     assert set(batch.topics) == {"outer"}
 
 
-def test_a_window_full_of_the_magic_decodes_like_any_other():
-    data, offsets = log_of([Message("T", MAGIC * 500, 0), Message("T", MAGIC * 3, 0)])
-
-    batch = Decoder().decode(window_of(data), 0).batch
-
-    assert batch.physical_offset.tolist() == offsets
-
-
 @pytest.mark.parametrize("large", [0, 2000])
 def test_small_and_large_records_decode_alike_whichever_way_borders_are_found(large):
     sent = [Message("T", b"x" * large, 0) for _ in range(40)]
@@ -313,11 +305,3 @@ def test_columns_can_be_added_but_a_records_own_place_not():
         batch.with_columns({"mine": np.array([1])})
     with pytest.raises(KeyError, match="known: "):
         batch.column("nothing")
-
-
-def test_columns_are_read_only():
-    data, _ = log_of([Message("T")])
-    batch = Decoder().decode(window_of(data), 0).batch
-
-    with pytest.raises(ValueError, match="read-only"):
-        batch.queue_id[0] = 3

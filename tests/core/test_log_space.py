@@ -155,18 +155,6 @@ def test_a_full_disk_refuses_messages_and_loses_none(tmp_path, many):
         assert bodies == [body] * count
 
 
-def test_a_file_ends_with_its_blank_on_a_full_disk(tmp_path):
-    config = {"commitlog": {"file_size": 4 * MIB}}
-    disk = RecordingDisk()
-    body = bytes(900_000)
-    with reput.open(tmp_path / "s", plugins=[], disk=disk, config=config) as store:
-        for _ in range(5):  # the fifth begins the next file
-            store.put(reput.Message("t", body))
-        assert store.log.max_physical_offset > 4 * MIB
-    with reput.open(tmp_path / "s", plugins=[], mode="r", config=config) as store:
-        assert sum(len(batch) for batch in store.log.scan()) == 5
-
-
 def test_no_space_ahead_is_no_error_yet(tmp_path):
     """The thread that looks ahead finds no room; what has its space is stored."""
     disk = RecordingDisk()

@@ -96,18 +96,6 @@ def test_the_error_has_the_receipt_of_what_is_stored(opened, disk, form):
         assert store.get(error.stored[7].physical_offset).body[:4] == b"0007"
 
 
-def test_what_is_left_can_be_put_after_the_error(opened, disk):
-    with opened() as store:
-        disk.is_full = True
-        with pytest.raises(CreateMappedFileError) as caught:
-            store.put_many(messages(60))
-        disk.is_full = False
-
-        store.put_many(messages(60)[caught.value.stored_count :])
-
-        assert numbers(store) == list(range(60))
-
-
 @pytest.mark.parametrize("form", ["messages", "columns", "one by one"])
 def test_a_whole_put_is_stored_in_one_file_or_not_at_all(opened, disk, form):
     given = dict(forms(20))[form]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from openstores import plugin
 
 import reput
 from reput.errors import PluginError, StoreClosedError
@@ -29,13 +30,6 @@ class Broken(Greeting):
     @reput.hookimpl
     def reput_open(self, context):
         raise OSError("no such thing")
-
-
-def plugin(name, **members):
-    """A plugin object of a class of its own; ``members`` are hooks as plain functions."""
-    made = {key: reput.hookimpl(function) for key, function in members.items()}
-    made["__init__"] = lambda self: reput.Plugin.__init__(self, None)
-    return type(name.capitalize(), (reput.Plugin,), {"name": name, **made})()
 
 
 def open_with(path, *plugins, mode="w"):

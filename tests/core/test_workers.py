@@ -224,14 +224,6 @@ def test_a_plugin_that_was_taken_away_works_no_more(tmp_path):
         assert len(calls) == count
 
 
-def test_a_plugin_that_was_added_works_at_once(tmp_path):
-    calls = []
-    with open_with(tmp_path, plugin("other")) as store:
-        store.add_plugin(plugin("worker", reput_work=lambda self, now: calls.append(now)))
-
-        until(lambda: calls)
-
-
 # --------------------------------------------------------------------------- the store
 
 
