@@ -487,20 +487,6 @@ def test_times_that_damage_has_made_do_not_stretch_the_plot(tmp_path: Path) -> N
     assert text.count("<rect") == 1
 
 
-def test_nothing_in_the_store_changes(rich: Path) -> None:
-    def state() -> dict[str, tuple[int, bytes]]:
-        return {
-            str(path): (path.stat().st_mtime_ns, path.read_bytes())
-            for path in rich.rglob("*")
-            if path.is_file()
-        }
-
-    before = state()
-    report_of(rich)
-
-    assert state() == before
-
-
 def test_files_that_a_writer_removes_meanwhile_are_no_damage(
     golden_store: Callable[[str], Path],
 ) -> None:

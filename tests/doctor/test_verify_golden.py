@@ -270,17 +270,6 @@ def test_a_missing_and_a_foreign_derived_file_are_named(golden_store):
     assert found["index.extra"].severity is Severity.DAMAGE
 
 
-def test_a_short_derived_file_says_which_messages_it_lacks(golden_store):
-    root = golden_store("basic")
-    queue = root / "consumequeue" / "orders" / "1" / f"{0:020d}"
-    queue.write_bytes(queue.read_bytes()[:1_990])
-
-    found = {each.kind: each for each in bad(checked(root))}
-
-    assert (found["consumequeue.size"].position, found["consumequeue.size"].size) == (1_990, 10)
-    assert found["consumequeue.size"].messages[0].queue_offset == 99
-
-
 @pytest.mark.costly
 def test_a_file_missing_in_the_middle_and_a_stray_one_keep_nothing_from_being_compared(
     golden_store,

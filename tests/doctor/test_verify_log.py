@@ -28,14 +28,6 @@ from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.verdict import verdict_of
 
 
-def test_a_sound_store_of_ours_has_no_finding(root):
-    report = checked(root, deep=True)
-
-    assert report.findings == ()
-    assert report.checked.plugins == ["consumequeue", "index"]
-    assert report.checked.messages == 120
-
-
 @pytest.mark.parametrize(
     ("byte", "kind"),
     [

@@ -56,7 +56,8 @@ def test_a_short_checkpoint_and_bytes_after_its_values_are_told(root):
     assert only(checked(root), "checkpoint.rest").position == 100
 
     (root / "checkpoint").write_bytes(b"123")
-    assert only(checked(root), "checkpoint.short").position == 3
+    short = only(checked(root), "checkpoint.short")
+    assert (short.position, short.found) == (3, "end of file at byte 3")
 
 
 def with_config(root, **files):
