@@ -26,9 +26,6 @@ DISTRIBUTIONS = [
 ]
 
 
-KIT = {"reput_tools.cli.kit"}
-
-
 def pyproject(directory: Path) -> dict[str, Any]:
     return tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import reput
@@ -117,11 +116,6 @@ def only(report, kind):
 def kinds(report):
     """Kinds of the findings that are worse than a notice, each once, sorted."""
     return sorted({each.kind for each in bad(report)})
-
-
-def unit_at(path, number):
-    """One unit of a queue's file."""
-    return struct.unpack_from(">qiq", path.read_bytes(), 20 * number)
 
 
 def fifo(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zoo.cases import Sick
-from zoo.stores import Healthy, is_listed
+from zoo.stores import Healthy
 
 import reput
 from reput import MissingMessage
@@ -57,8 +57,3 @@ def _served(store: reput.Store, topic: str, queue_id: int) -> dict[int, bytes]:
 
 def _told(record: bytes | None) -> str:
     return "missing" if record is None else f"other bytes: {record[:100]!r}"
-
-
-def listed_count(origin: Healthy) -> int:
-    """Return how many messages queues list."""
-    return sum(map(is_listed, origin.records.values()))
