@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
-import reput
 from reput.errors import StoreLockedError
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.root import reput as command
@@ -51,54 +49,6 @@ def test_its_index_is_the_same_where_units_say_what_other_plugins_know(case, gol
 
     assert found.differences == ()
     assert snapshot(root) == before
-
-
-def test_what_differs_is_told_by_the_name_that_the_file_has(golden_store):
-    root = golden_store("basic")
-    files = sorted((root / "index").iterdir())
-    with open(files[3], "r+b") as file:
-        file.seek(100)
-        file.write(b"\xee")
-    files[5].unlink()
-
-    (found,) = rebuild(root, ["index"], jobs=1, check=True)
-
-    wrong, missing = found.differences
-    assert (wrong.path, wrong.position) == (f"index/{files[3].name}", 100)
-    assert missing.reason == "the file is missing"
-
-
-def test_of_two_files_with_the_same_beginning_one_is_too_many(golden_store):
-    root = golden_store("basic")
-    files = sorted((root / "index").iterdir())
-    shutil.copy(files[0], root / "index" / "20991231235959000")
-
-    (found,) = rebuild(root, ["index"], jobs=1, check=True)
-
-    (difference,) = found.differences
-    assert difference.reason == "nothing in the log leads to this file"
-
-
-@pytest.mark.slow
-def test_a_check_of_our_own_store_writes_nothing_either(tmp_path):
-    root = tmp_path / "store"
-    with reput.open(root, plugins=["consumequeue", "index"], threads=False) as store:
-        store.put(reput.Message("t", b"x", keys="k"))
-    before = snapshot(root)
-
-    found = rebuild(root, jobs=1, check=True)
-
-    assert [each.differences for each in found] == [(), ()]
-    assert snapshot(root) == before
-
-
-def test_a_store_that_is_being_written_is_not_compared(tmp_path):
-    root = tmp_path / "store"
-    with reput.open(root, plugins=["consumequeue", "index"], threads=False) as store:
-        store.put(reput.Message("t", b"x", keys="k"))
-
-        with pytest.raises(StoreLockedError):
-            rebuild(root, jobs=1, check=True)
 
 
 WRITER = """

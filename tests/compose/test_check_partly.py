@@ -162,14 +162,6 @@ def test_deliver_times_are_compared_where_the_store_says_how_long_levels_delay(g
 LEVELS = {"schedule": {"delay_levels": "1s 2s 4s"}}
 
 
-def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(golden_store):
-    root = golden_store("delay")
-
-    (sound,) = rebuild(root, ["consumequeue"], jobs=1, check=True, config=LEVELS)
-
-    assert sound.differences == sound.not_compared == ()
-
-
 def units_of_levels(root):
     queues = root / "consumequeue" / "SCHEDULE_TOPIC_XXXX"
     return {path.parent.name: path.read_bytes().rstrip(b"\0") for path in queues.rglob("0*0")}

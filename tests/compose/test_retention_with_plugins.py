@@ -138,25 +138,6 @@ def test_queues_and_index_lose_what_the_log_lost_and_nothing_else(tmp_path):
     assert all(0 < now < before for now, before in zip(left, sizes, strict=True))
 
 
-def test_a_suspended_index_keeps_the_log_and_misses_nothing(tmp_path):
-    with open_small(tmp_path, max_bytes=2 * 4096) as store:
-        store.put_many([reput.Message("T", b"x" * 900, keys=f"k{n}") for n in range(8)])
-        store.wait_dispatched()
-        store.suspend_plugin("index")
-        for number in range(8, 40):
-            store.put(reput.Message("T", b"x" * 900, keys=f"k{number}"))
-        store.wait_dispatched()
-        held = store.expire_log()
-        store.resume_plugin("index")
-        store.wait_dispatched()
-        found = [len(list(store.query("T", f"k{n}"))) for n in range(8, 40)]
-        free = store.expire_log()
-
-    assert [hold.plugin for hold in held.plan.holds] == ["index"]
-    assert found == [1] * 32
-    assert (len(free.plan.held), free.min_physical_offset > held.min_physical_offset) == (0, True)
-
-
 @pytest.mark.costly
 def test_a_reader_in_another_process_sees_messages_or_a_clear_answer(tmp_path):
     """It has the store open, and reads on while the head goes under it."""
