@@ -16,7 +16,7 @@ from brokerdirectories import GOLDEN, unpacked
 import reput
 from reput.files import Disk
 from reput.status import ReadStatus
-from reput_consumequeue.batch.layout import UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.batch.layout import UNIT_SIZE
 from reput_tools.doctor import verify
 from reput_tools.doctor.repair.repairrun import repair
 from reput_tools.offline import rebuild
@@ -81,15 +81,6 @@ def filled(root):
 def places(store, **asked):
     result = store.read("b", 0, **asked)
     return list(result.queue_offsets), result.next_queue_offset, result.status.name
-
-
-def test_a_unit_has_the_bytes_of_the_specification():
-    unit = np.array([(1 << 30, 174, 2598919, 1700000000123, 5, 1, -1, 0)], UNIT_DTYPE)
-
-    assert unit.tobytes() == struct.pack(
-        ">qiqqqhii", 1 << 30, 174, 2598919, 1700000000123, 5, 1, -1, 0
-    )
-    assert UNIT_SIZE == 46
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])

@@ -61,12 +61,6 @@ def test_a_changed_record_is_not_served(what, tmp_path):
     )
 
 
-def test_sound_records_are_served(tmp_path):
-    stored(tmp_path)
-
-    assert read(tmp_path) == (list(range(12)), [])
-
-
 def test_records_without_a_checksum_are_served_where_none_is_asked_for(tmp_path):
     place, _ = stored(tmp_path, record_crc=False)[2]
     flip(tmp_path, price_at(tmp_path, place))

@@ -20,7 +20,7 @@ from reput_consumequeue.extend.extendfiles import ExtendFiles, ExtendSource
 from reput_consumequeue.extend.layout import addresses_of, is_address, positions_of
 from reput_consumequeue.queue import queueextend
 from reput_consumequeue.queue.queueextend import extend_of
-from reput_testing import CrashContract, Driver, PluginContract, SmallLog
+from reput_testing import CrashContract, Driver, PluginContract, SmallLog, snapshot
 
 pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 256})
 OF_4096 = pytest.mark.sizes(consumequeue={"extend_file_size": 4096})
@@ -42,28 +42,8 @@ class BitMaps(reput.Plugin):
         return {"bit_map": hashed.astype(">u8").view("V8")}
 
 
-@attrs.define(eq=False)
-class BitMapsOfMixedSize(reput.Plugin):
-    """No bit map, or one of three bytes or eight, as the offset wants it."""
-
-    name: ClassVar[str] = "mixed"
-
-    config: Any = None
-
-    @reput.hookimpl
-    def reput_enrich(self, batch):
-        hashed = batch.physical_offset.astype(np.uint64) * GOLDEN_BIT_MAPS
-        sizes = np.array([0, 3, 8], np.int16)[batch.physical_offset % 3]
-        return {"bit_map": hashed.astype(">u8").view("V8"), "bit_map_size": sizes}
-
-
 def files_of(root):
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for directory in ("consumequeue", "consumequeue_ext")
-        for path in sorted((root / directory).rglob("*"))
-        if path.is_file()
-    }
+    return snapshot(root, [root / "consumequeue", root / "consumequeue_ext"])
 
 
 def configured(**more):
@@ -276,26 +256,6 @@ def test_a_bit_map_too_large_for_a_unit_leaves_the_tags_code_where_it_was(tmp_pa
     codes = np.frombuffer(addressed, units.dtype)["tags_code"].astype(np.int64)
     assert is_address(codes).tolist() == [True, False, True]
     assert codes[1] == 8
-
-
-@pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 25, 59, 60])
-def test_what_is_cut_from_the_queue_is_cut_from_its_extend_files(count, tmp_path):
-    log = a_log()
-    with plugin_over(log, tmp_path / "cut") as driver:
-        driver.catch_up()
-        driver.flush()
-    shorter = log.first(count)
-
-    with plugin_over(shorter, tmp_path / "cut", log.max_physical_offset) as driver:
-        driver.flush()
-    with plugin_over(shorter, tmp_path / "fresh") as driver:
-        driver.catch_up()
-        driver.flush()
-
-    if count:
-        assert extend_files(tmp_path / "cut") == extend_files(tmp_path / "fresh")
-    else:
-        assert extend_files(tmp_path / "cut") == {}
 
 
 @pytest.mark.parametrize(

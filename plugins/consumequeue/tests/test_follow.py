@@ -9,10 +9,9 @@ import pytest
 from openstores import bodies_in
 
 import reput
-from reput.errors import MessageIllegalError
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
-from reput_testing import QuickDisk, ReadOnlyDisk, snapshot
+from reput_testing import QuickDisk, ReadOnlyDisk
 
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}
 
@@ -77,15 +76,6 @@ def test_offsets_by_time_know_new_messages(writer, reader):
     assert reader.offset_by_time("T", 0, 1 << 50, "upper") == 9
 
 
-def test_what_the_writer_says_at_the_end_the_reader_says_too(writer, reader):
-    _put(writer, *[("T", b"%d" % number) for number in range(9)])
-
-    for offset in (-1, 0, 8, 9, 10):
-        theirs, ours = writer.read("T", 0, offset), reader.read("T", 0, offset)
-        assert (ours.status, ours.next_queue_offset) == (theirs.status, theirs.next_queue_offset)
-        assert ours.max_queue_offset == theirs.max_queue_offset == 9
-
-
 def test_units_of_records_that_the_log_does_not_show_are_not_shown(writer, reader):
     _put(writer, *[("T", b"%d" % number) for number in range(5)])
     assert len(bodies_in(reader)) == 5
@@ -147,26 +137,6 @@ def test_a_reader_that_looked_away_while_the_head_was_trimmed_goes_on_behind_it(
     assert first <= expected["T", 0][0]
     low = expected["T", 0][0]
     assert bodies_in(reader, at=low) == [b"%d" % number for number in range(low, 120)]
-
-
-def test_a_reader_writes_nothing(tmp_path):
-    root = tmp_path / "store"
-    with reput.open(root, plugins=["consumequeue"], config=SMALL, disk=QuickDisk()) as store:
-        _put(store, *[("T", b"%d" % number, number % 3) for number in range(50)])
-    (root / "consumequeue" / "T" / "0" / f"{20 * UNIT_SIZE:020d}").touch()
-    (root / "abort").touch()
-    before = snapshot(root)
-
-    with reput.open(root, "r", plugins=["consumequeue"]) as reader:  # the usual disk
-        for info in reader.queues():
-            assert len(bodies_in(reader, info.topic, info.queue_id)) == info.message_count
-            reader.offset_by_time(info.topic, info.queue_id, 0, "upper")
-        assert reader.read("Nobody", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
-        assert reader.read("T", 77, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
-        with pytest.raises(MessageIllegalError):
-            reader.read("../T", 0, 0)
-
-    assert snapshot(root) == before
 
 
 def test_reading_what_is_not_there_leaves_nothing_in_memory_either(writer, reader):

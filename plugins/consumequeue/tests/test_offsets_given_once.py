@@ -14,7 +14,7 @@ import reput
 from reput.errors import PluginError
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
-from reput_testing import ManualClock, QuickDisk, snapshot
+from reput_testing import ManualClock, QuickDisk
 from reput_tools.cli.plugins.catchup import catch_up
 from reput_tools.offline import rebuild
 
@@ -183,18 +183,6 @@ def test_old_files_that_are_damaged_do_not_keep_a_rebuild_from_being_made(tmp_pa
 
     with open_small(tmp_path) as store:
         assert put(store, "Old") == 10
-
-
-@pytest.mark.costly
-def test_both_ways_to_rebuild_make_the_same_files(tmp_path):
-    made(tmp_path / "one")
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-
-    rebuild_in_one_piece(tmp_path / "one")
-    rebuild_in_parts(tmp_path / "two")
-
-    one, two = (snapshot(tmp_path / name / "consumequeue") for name in ("one", "two"))
-    assert one == two
 
 
 def test_a_light_queue_goes_on_behind_its_messages(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 import rebuildstores
@@ -15,6 +14,7 @@ import reput
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError
 from reput_consumequeue import ConsumeQueuePlugin
+from reput_testing import snapshot
 from reput_tools.offline import rebuild
 
 CONFIG = {
@@ -24,13 +24,7 @@ CONFIG = {
 
 
 def tree(root, name="consumequeue"):
-    """Bytes of all files below a directory, by path."""
-    root = Path(root)
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in (root / name).rglob("*")
-        if path.is_file()
-    }
+    return snapshot(root, [root / name])
 
 
 def fill(store, count=20_000):

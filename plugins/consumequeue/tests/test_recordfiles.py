@@ -60,17 +60,6 @@ def test_files_are_named_by_their_first_byte_and_have_their_whole_size(tmp_path,
     assert [run.base_of(record) for record in (2, 3, 5, 6, 8, 9)] == [None, 3, 3, 6, 6, None]
 
 
-def test_the_names_of_a_new_run_come_to_disk_with_those_of_what_leads_to_it(tmp_path, disk):
-    run, access = run_in(tmp_path, disk)
-    run.make(0)
-    access.unflushed.flush()
-    run.make(3)
-    access.unflushed.flush()
-
-    flushed = [path for what, path in disk.done if what == "flush"]
-    assert flushed == [".", "runs", "runs/7", "runs/7"]
-
-
 def test_files_go_one_after_the_other_on_disk_too(tmp_path, disk):
     run, _ = run_in(tmp_path, disk)
     for base in (0, 3, 6):

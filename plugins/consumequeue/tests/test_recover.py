@@ -6,7 +6,6 @@ import shutil
 import struct
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from openstores import bodies_in
 import reput
 from reput.errors import CorruptFileError, PluginError
 from reput.files import FilePool
-from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE, pre_blank_units
+from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
 from reput_consumequeue.queue.consumequeue import ConsumeQueue
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
 from reput_consumequeue.recordfiles import FileSet
@@ -66,17 +65,6 @@ def _end_of(number):
 
 
 # ------------------------------------------------------------------ finding the end
-
-
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("count", range(11))
-def test_the_end_is_found_behind_every_unit(tmp_path, count, clean):
-    _place(tmp_path, map(_unit, range(count)))
-    queue = _load(tmp_path)
-
-    recover(queue, clean=clean)
-
-    assert _extent(queue) == (0, count, _end_of(count - 1))
 
 
 @pytest.mark.parametrize("kept", range(1, UNIT_SIZE))
@@ -166,20 +154,6 @@ def test_units_are_cut_above_every_end_of_the_log(tmp_path, count):
         assert left.rstrip(b"\0") == b"".join(map(_unit, range(kept))).rstrip(b"\0")
         assert len(left) == -(-kept // PER_FILE) * FILE_SIZE
         assert len(queue.files.bases) * FILE_SIZE == len(left)
-
-
-def test_what_was_cut_does_not_come_back_behind_new_units(tmp_path):
-    _place(tmp_path, map(_unit, range(7)))
-    queue = _load(tmp_path)
-    recover(queue, clean=False)
-    truncate(queue, _end_of(1))
-    unit = struct.pack(">qiq", 1000, SIZE, 0)
-    queue.append_run(memoryview(unit), np.array([2]), np.array([1000 + SIZE]), consecutive=True)
-
-    again = _load(tmp_path)
-    recover(again, clean=False)
-
-    assert again.max_offset == 3
 
 
 def test_a_file_whose_first_unit_is_cut_goes_but_for_a_sole_one_that_names_the_place(tmp_path):
@@ -307,18 +281,6 @@ def test_a_file_named_by_no_multiple_of_its_size_is_an_error(tmp_path):
     assert caught.value.path == str(path)
 
 
-def test_an_empty_last_file_is_removed_by_a_writer(tmp_path):
-    directory = _place(tmp_path, map(_unit, range(8)))
-    path = directory / f"{2 * FILE_SIZE:020d}"
-    path.touch()
-
-    queue = _load(tmp_path)
-    recover(queue, clean=False)
-
-    assert not path.exists()
-    assert queue.max_offset == 8
-
-
 def test_files_that_are_no_part_of_a_queue_are_passed_over(tmp_path):
     directory = _place(tmp_path, map(_unit, range(8)))
     (directory / "notes.txt").write_text("mine")
@@ -397,44 +359,3 @@ def test_a_store_keeps_the_size_of_its_files_whatever_is_asked_for(tmp_path):
         store.wait_dispatched(10)
         assert store.report()["plugins"]["consumequeue"]["units_per_file"] == PER_FILE
         assert len(bodies_in(store, "T", 0)) == 16
-
-
-def test_units_of_a_log_that_was_put_back_are_not_kept(tmp_path):
-    """Somebody restored an older copy of the log and wrote on; the queues saw the other future."""
-    _filled(tmp_path / "store", 20)
-    shutil.copytree(tmp_path / "store", tmp_path / "copy")
-    with _store(tmp_path / "store") as store:
-        store.put_many([reput.Message("T", b"lost %d" % n, 0) for n in range(9)])
-    with _store(tmp_path / "copy") as store:
-        store.put_many([reput.Message("T", b"kept and longer %d" % n, n % 2) for n in range(9)])
-    shutil.rmtree(tmp_path / "store" / "commitlog")
-    shutil.copytree(tmp_path / "copy" / "commitlog", tmp_path / "store" / "commitlog")
-    (tmp_path / "store" / "abort").touch()
-
-    with _store(tmp_path / "store") as store:
-        kept = [b"kept and longer %d" % n for n in range(9)]
-        assert bodies_in(store, "T", 0) == [b"%d" % n for n in range(0, 20, 2)] + kept[::2]
-        assert bodies_in(store, "T", 1) == [b"%d" % n for n in range(1, 20, 2)] + kept[1::2]
-
-
-def test_a_log_cut_short_cuts_the_queues_and_they_go_on_from_there(tmp_path):
-    _filled(tmp_path)
-    log = next((tmp_path / "commitlog").iterdir())
-    units = np.frombuffer(_queue_bytes(tmp_path, 1), UNIT_DTYPE)
-    start = int(units["physical_offset"][5])
-    data = bytearray(log.read_bytes())
-    data[start:] = bytes(len(data) - start)
-    log.write_bytes(data)
-    (tmp_path / "abort").touch()
-
-    with _store(tmp_path) as store:
-        assert bodies_in(store, "T", 0) == [b"%d" % n for n in range(0, 12, 2)]
-        assert bodies_in(store, "T", 1) == [b"%d" % n for n in range(1, 10, 2)]
-        assert store.put(reput.Message("T", b"next", 1)).queue_offset == 5
-        store.wait_dispatched(10)
-        assert bodies_in(store, "T", 1)[-1] == b"next"
-
-
-def _queue_bytes(root, queue_id):
-    paths = sorted((root / "consumequeue" / "T" / str(queue_id)).iterdir())
-    return b"".join(path.read_bytes() for path in paths)

@@ -102,23 +102,6 @@ def test_a_store_whose_clock_goes_on_has_no_file(timed):
     assert runs_of(timed) is None
 
 
-@pytest.mark.parametrize("how", ["close", "kill"])
-def test_a_clock_that_is_set_back_between_two_openings_is_noticed(timed, how):
-    for number in range(5):
-        timed.put(BASE + HOUR + number)
-    timed.store.wait_dispatched()
-    if how == "kill":
-        timed.store.flush()
-        timed.kill()
-    else:
-        timed.store.close()
-        timed.open()
-    for number in range(5):
-        timed.put(BASE + number)
-
-    timed.check()
-
-
 def test_a_reader_beside_the_writer_finds_them_too(timed):
     for now in (BASE + HOUR, BASE, BASE + 1):
         timed.put(now)

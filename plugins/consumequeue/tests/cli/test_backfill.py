@@ -5,27 +5,20 @@ import pytest
 import reput
 from reput.files import Disk
 from reput.log import Progress, StateFile
-
-
-def files_of(path):
-    return {
-        each.relative_to(path): each.read_bytes()
-        for each in (path / "consumequeue").rglob("*")
-        if each.is_file()
-    }
+from reput_testing import snapshot
 
 
 def test_queues_that_were_damaged_are_derived_again(run, queue_store) -> None:
     path = queue_store(*(reput.Message("orders", b"x") for _ in range(500)))
-    before = files_of(path)
+    before = snapshot(path / "consumequeue")
     (queue,) = (path / "consumequeue").rglob("0" * 20)
     with open(queue, "r+b") as file:
         file.write(b"\x07" * 2000)
-    assert files_of(path) != before
+    assert snapshot(path / "consumequeue") != before
 
     run("backfill", path, "consumequeue", "--from-start")
 
-    assert files_of(path) == before
+    assert snapshot(path / "consumequeue") == before
 
 
 def test_a_store_of_rocketmq_is_derived_again_though_it_was_closed(

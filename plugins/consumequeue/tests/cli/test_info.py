@@ -5,7 +5,6 @@ import os
 import pytest
 
 import reput
-from reput_testing import snapshot
 from reput_tools.cli.kit.exitcodes import ExitCode
 
 CASES = ["basic", "slow", "v6", "batch", "transaction", "trimmed", "ext", "delay"]
@@ -58,25 +57,6 @@ def test_people_see_topics_and_plugins(run, queue_store) -> None:
     rows = {line.split()[0]: line.split() for line in outcome.out.splitlines() if line}
     assert rows["orders"][1:5] == ["4", "10", "0", "3"]
     assert rows["consumequeue"][2] == "idle"
-
-
-def test_reading_commands_change_nothing_in_a_store_that_java_left_open(
-    run, golden_store, golden_rows
-) -> None:
-    path = golden_store("basic")
-    (path / "abort").touch()
-    before = snapshot(path)
-    topic = golden_rows("basic", "put")[0]["topic"]
-
-    codes = [
-        run("info", path).code,
-        run("cat", path, topic).code,
-        run("get", path, "--offset", 0).code,
-        run("plugins", path).code,
-    ]
-
-    assert codes == [ExitCode.OK] * 4
-    assert snapshot(path) == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
