@@ -14,7 +14,6 @@ import reput
 from reput.record import Encoder, pack_host, parse_properties, prepare_columns
 from reput_arrow import COLUMNS, INPUT_COLUMNS, check_schema, columns_of, hosts_of, times_of
 from reput_arrow import to_arrow as arrow_of
-from reput_testing import SmallLog
 
 # The way for single messages takes what looks like names of the store's own.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x02"), max_size=8).filter(
@@ -156,24 +155,6 @@ def test_what_java_wrote_comes_back_the_same(case, unit, golden_store):
                 assert message.sys_flag == view.sys_flag & ~0x30
                 assert message.born_timestamp == view.born_timestamp
                 assert message.reconsume_times == view.reconsume_times
-
-
-@given(st.lists(ROW, min_size=1, max_size=5))
-def test_a_log_put_again_from_its_columns_is_the_same_log(rows):
-    log = SmallLog(65_536)
-    for row in rows:
-        log.append(message_of(row))
-    encoder = Encoder()
-
-    for batch in log.scan():
-        again = prepare_columns(columns_of(arrow_of(batch)), encoder)
-
-        # Empty values read as none, and a birth is known once a message is stored.
-        sizes = [len(batch.message(row).record) for row in range(len(batch))]
-        if not any(b"\x01\x02" in batch.message(row).properties_text for row in range(len(batch))):
-            assert again.size.tolist() == sizes
-        assert again.header["body_crc"].tolist() == batch.column("body_crc").tolist()
-        assert again.header["born_timestamp"].tolist() == batch.born_timestamp.tolist()
 
 
 def one(**columns):
@@ -369,16 +350,3 @@ def test_text_that_is_not_utf8_is_refused():
     for name in ("topic", "tags"):
         with pytest.raises(reput.errors.MessageIllegalError):
             columns_of(one(**{name: broken}))
-
-
-def test_a_store_takes_what_another_gave(tmp_path, golden_store):
-    with reput.open(golden_store("basic"), "r", plugins=()) as source:
-        tables = [arrow_of(batch) for batch in source.scan()]
-    with reput.open(tmp_path / "copy", plugins=()) as store:
-        for table in tables:
-            store.put_many(columns_of(table))
-        copied = [arrow_of(batch) for batch in store.scan()]
-
-    same = ["topic", "queue_id", "queue_offset", "tags", "keys", "properties", "body"]
-    ours, theirs = pa.Table.from_batches(copied), pa.Table.from_batches(tables)
-    assert ours.select(same) == theirs.select(same)

@@ -9,7 +9,6 @@ import shutil
 import pytest
 from sparkstores import FILE_SIZE, fill, messages_of
 
-import reput
 from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
 from reput.files import file_name
 from reput_arrow.logs.arrowdisk import above, below
@@ -187,10 +186,3 @@ def test_paths_are_joined_in_front_of_the_settings_of_a_uri():
     assert below("/store?", "commitlog") == "/store?/commitlog"
     assert above("s3://bucket/store/00?region=eu") == "s3://bucket/store?region=eu"
     assert above("/00") == "/"
-
-
-def test_the_store_of_a_live_writer_is_read(tmp_path):
-    with reput.open(tmp_path, plugins=()) as store:
-        store.put_many([reput.Message("T", b"%d" % number) for number in range(1_000)])
-
-        assert len(offsets_at(tmp_path)) == 1_000

@@ -193,39 +193,6 @@ def test_a_path_without_a_log_is_told_when_reading_begins(tmp_path):
 # --------------------------------------------------------------------------- queues
 
 
-def test_one_queue_is_read_through_its_consume_queue(root, messages, tmp_path):
-    pytest.importorskip("reput_consumequeue")
-    store = shutil.copytree(root, tmp_path / "store")
-    with reput.open(store, plugins=("consumequeue",)) as writer:
-        writer.wait_dispatched()
-    asked = {"topic": "topic-1", "queue": 1, "min_queue_offset": 5, "max_queue_offset": 9}
-    found = scan(store, **asked)
-
-    wanted = [each.physical_offset for each in messages if is_wanted(each, asked)]
-    assert len(wanted) == 4
-    # Nothing of the log is read but the queue's own records: damage elsewhere goes unnoticed.
-    damage(store, messages[0].physical_offset)
-    assert offsets_of(found) == wanted
-
-
-def test_what_the_consume_queue_lacks_is_read_from_the_log(root, messages, tmp_path):
-    pytest.importorskip("reput_consumequeue")
-    store = shutil.copytree(root, tmp_path / "store")
-    with reput.open(store, plugins=("consumequeue",)) as writer:
-        writer.wait_dispatched()
-        writer.suspend_plugin("consumequeue")
-        for number in range(60):
-            writer.put(reput.Message("topic-1", b"%d" % number, queue_id=1))
-    asked = {"topic": "topic-1", "queue": 1, "min_queue_offset": 30}
-    everything = messages_of(store)
-
-    found = offsets_of(scan(store, **asked))
-
-    wanted = [each.physical_offset for each in everything if is_wanted(each, asked)]
-    assert found == wanted
-    assert wanted[-1] > messages[-1].physical_offset > wanted[0]
-
-
 @pytest.mark.parametrize("corrupt", ["fail", "skip", "report"])
 def test_damage_in_a_queue_is_what_it_is_in_a_log(root, messages, tmp_path, corrupt):
     pytest.importorskip("reput_consumequeue")
@@ -399,15 +366,6 @@ def test_a_scan_beside_a_writer_goes_as_far_as_the_log_went(tmp_path):
         store.put(reput.Message("T", b"late", flag=300))
         rest = [flag for batch in stream for flag in batch["flag"].to_pylist()]
         assert first["flag"].to_pylist() + rest == list(range(300))
-
-
-def test_a_store_of_rocketmq_is_scanned(golden_store, golden_rows):
-    table = scan(golden_store("basic"), columns=["topic", "queue_offset", "body"]).table()
-
-    told = golden_rows("basic", "put")
-    assert table["topic"].to_pylist() == [row["topic"] for row in told]
-    assert table["queue_offset"].to_pylist() == [row["queue_offset"] for row in told]
-    assert [body.hex() for body in table["body"].to_pylist()] == [row["body"] for row in told]
 
 
 @pytest.mark.parametrize("case", ["batch", "delay", "ext", "transaction", "trimmed", "v6"])
