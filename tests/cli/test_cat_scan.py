@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 import sys
 
@@ -132,21 +131,6 @@ def test_a_template_can_end_its_lines_by_itself(run, store) -> None:
     assert outcome.out == "0\x000\x00"
 
 
-def test_a_topic_can_be_copied_from_store_to_store(run, store, plain_store) -> None:
-    other = plain_store(name="other")
-    lines = run("cat", store, "orders", "--scan", "--json").raw
-
-    put = run("put", other, "copied", "--json-lines", stdin=lines)
-
-    assert put.code == ExitCode.OK
-    before = run("cat", store, "orders", "--scan", "--json").lines
-    after = run("cat", other, "copied", "--scan", "--json").lines
-    same = ("queue_id", "queue_offset", "tags", "keys", "properties", "body", "born_timestamp")
-    assert [[line[name] for name in same] for line in after] == [
-        [line[name] for name in same] for line in before
-    ]
-
-
 @pytest.fixture
 def damaged(plain_store):
     """A store of 2,000 messages of which one has an impossible body size."""
@@ -200,16 +184,6 @@ def test_messages_in_front_of_the_damage_are_no_damage(run, damaged) -> None:
     assert outcome.err == ""
 
 
-def test_put_passes_over_holes_that_cat_printed(run, damaged, tmp_path) -> None:
-    lines = run("cat", damaged, "orders", "--scan", "--json").raw
-
-    put = run("put", tmp_path / "copy", "orders", "--json-lines", "--create", stdin=lines)
-
-    assert put.code == ExitCode.OK
-    copied = run("cat", tmp_path / "copy", "orders", "--scan", "--format", "%s").out.splitlines()
-    assert copied == [f"body {each}" for each in range(2000) if each != 5]
-
-
 def test_reading_queues_without_a_plugin_says_what_to_do(run, store) -> None:
     outcome = run("cat", store, "orders")
 
@@ -219,25 +193,6 @@ def test_reading_queues_without_a_plugin_says_what_to_do(run, store) -> None:
     assert step in outcome.err
     assert "plugins=" not in outcome.err
     assert "--scan" in outcome.err
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--follow", "--scan"),
-        ("--json", "--format", "%s"),
-        ("--body", "raw", "--format", "%s"),
-        ("--body", "raw", "--json"),
-        ("--format", "%z"),
-        ("--from", "yesterday"),
-        ("--queue", "-1"),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(run, store, options) -> None:
-    outcome = run("cat", store, "orders", *options)
-
-    assert outcome.code == ExitCode.USAGE
-    assert outcome.out == ""
 
 
 @pytest.mark.costly
@@ -255,12 +210,6 @@ def test_a_reader_that_goes_away_ends_it_without_noise(plain_store) -> None:
     assert error == b""
 
 
-def test_the_body_of_the_copy_is_the_body(run, store) -> None:
-    line = run("cat", store, "orders", "--scan", "--json", "--body", "base64").lines[2]
-
-    assert base64.b64decode(line["body"]).decode() == "drei 深圳"
-
-
 @pytest.mark.parametrize(
     ("tags", "bodies"),
     [("new", ["one"]), ("old || new", ["one"]), ("old", []), ("*", ["one", "2", "3"])],
@@ -276,13 +225,3 @@ def test_messages_with_other_tags_can_be_left_out(run, plain_store, tags, bodies
 
     assert outcome.code == ExitCode.OK
     assert outcome.out.splitlines() == bodies
-
-
-@pytest.mark.skipif(
-    any(found.name == "filter" for found in installed()), reason="the plugin filter is installed"
-)
-def test_a_condition_without_its_plugin_says_what_to_install(run, store) -> None:
-    outcome = run("cat", store, "orders", "--scan", "--where", "region = 'eu'")
-
-    assert outcome.code == ExitCode.UNAVAILABLE
-    assert "plugins/filter" in outcome.err

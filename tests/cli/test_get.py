@@ -109,20 +109,6 @@ def test_the_middle_of_a_message_is_not_a_message(run, plain_store) -> None:
     assert "no message begins there" in outcome.err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("7F00000100002A9F0000000000000000", "--offset", "0"),
-        ("--offset", "0", "--body", "raw", "--json"),
-    ],
-)
-def test_a_wrong_command_line_is_a_usage_error(run, plain_store, arguments) -> None:
-    outcome = run("get", plain_store(), *arguments)
-
-    assert outcome.code == ExitCode.USAGE
-
-
 def test_a_key_finds_the_newest_message_that_has_it(run, plain_store) -> None:
     unique = "7F00000100002A139A1857C5D7A10000"  # as long as an offset message id
     path = plain_store(

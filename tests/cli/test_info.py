@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -153,39 +151,6 @@ def test_a_store_that_is_being_written_says_by_whom(run, plain_store) -> None:
     assert document["clean"] is False
     assert document["abort_file"] is True
     assert document["writer_pid"] == os.getpid()
-
-
-WRITER = """
-import sys, reput
-store = reput.open(sys.argv[1], plugins=[])
-store.put(reput.Message("orders", b"from another process"))
-store.flush()
-print("ready", flush=True)
-sys.stdin.read()
-store.close()
-"""
-
-
-@pytest.mark.costly
-def test_a_store_that_another_process_writes_can_be_looked_at(run, plain_store) -> None:
-    path = plain_store()
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert writer.stdout.readline() == "ready\n"
-
-        document = run("info", path, "--scan", "--json").json
-        found = run("cat", path, "orders", "--scan", "--format", "%s").out
-    finally:
-        writer.communicate("")
-
-    assert document["writer_pid"] == writer.pid
-    assert document["topics"][0]["message_count"] == 1
-    assert found == "from another process\n"
 
 
 def snapshot(path):

@@ -36,18 +36,6 @@ def test_where_nothing_is_noted_it_is_said_what_was_read_and_how_to_look(run, pl
     assert document == {"path": str(path), "problems": [], "size": 0, "read": read, "losses": []}
 
 
-def test_damage_that_nobody_has_read_is_not_called_nothing(run, plain_store) -> None:
-    path = plain_store(*(reput.Message("orders", b"body %d" % each) for each in range(20)))
-    first = path / "commitlog" / ("0" * 20)
-    first.write_bytes(first.read_bytes().replace(b"body 5\x06", b"BODY 5\x06"))
-
-    outcome = run("losses", path)
-
-    assert "has read 0 B" in outcome.out
-    assert "--scan" in outcome.out
-    assert "nothing" not in outcome.out.lower()
-
-
 def test_what_is_passed_over_is_listed_though_nothing_was_changed(run, damaged) -> None:
     outcome = run("losses", damaged, "--json")
 

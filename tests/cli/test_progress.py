@@ -27,6 +27,15 @@ class Clock:
         return self.now
 
 
+def shown_on(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Return the terminal that stderr is from now on."""
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    return screen
+
+
 def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
 
@@ -39,8 +48,7 @@ def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str
 
 
 def test_nothing_is_shown_of_work_that_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, clock = Screen(), Clock()
-    monkeypatch.setattr("sys.stderr", screen)
+    screen, clock = shown_on(monkeypatch), Clock()
 
     with ProgressBar("working", 10, clock=clock) as progress:
         clock.now += PATIENCE_S / 2
@@ -50,10 +58,7 @@ def test_nothing_is_shown_of_work_that_is_done_at_once(monkeypatch: pytest.Monke
 
 
 def test_longer_work_shows_a_bar_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, clock = Screen(), Clock()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    screen, clock = shown_on(monkeypatch), Clock()
 
     with ProgressBar("working", 4000, clock=clock) as progress:
         clock.now += 2
@@ -66,10 +71,7 @@ def test_longer_work_shows_a_bar_with_its_rate(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_bytes_are_shown_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, clock = Screen(), Clock()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    screen, clock = shown_on(monkeypatch), Clock()
 
     with ProgressBar("dispatching", None, "bytes", clock=clock) as progress:
         clock.now += 1
@@ -80,10 +82,7 @@ def test_bytes_are_shown_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_bar_is_hidden_before_results_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, clock = Screen(), Clock()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    screen, clock = shown_on(monkeypatch), Clock()
 
     with ProgressBar("reading", 4000, clock=clock) as progress:
         clock.now += 2

@@ -207,17 +207,6 @@ def test_a_property_needs_its_name_and_its_value(run, plain_store, pair) -> None
     assert "NAME=VALUE" in outcome.err
 
 
-def test_an_option_that_nobody_knows_names_the_known_ones(run, tmp_path) -> None:
-    config = tmp_path / "wrong.toml"
-    config.write_text("[commitlog]\nfile_sice = 1\n", encoding="utf-8")
-
-    outcome = run("put", tmp_path / "store", "t", "--create", "--config", config, stdin="one\n")
-
-    assert outcome.code == ExitCode.UNAVAILABLE
-    assert "file_sice" in outcome.err
-    assert "file_size" in outcome.err
-
-
 @pytest.fixture
 def log_file(run, tmp_path):
     """``log_file("--file-size", "1MiB")``: facts of the log file of a store made so."""

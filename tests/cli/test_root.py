@@ -29,13 +29,6 @@ def test_the_list_says_what_each_command_says_of_itself(group) -> None:
     assert [command.short_help for command in commands] == [stub.short_help for stub in listed]
 
 
-def test_a_command_that_nobody_has_is_a_usage_error(run) -> None:
-    outcome = run("inof", "somewhere")
-
-    assert outcome.code == ExitCode.USAGE
-    assert "inof" in outcome.err
-
-
 def failing(error: BaseException) -> click.Command:
     @click.command("fail")
     def fail() -> None:

@@ -71,19 +71,6 @@ importlib.util.find_spec = lambda name: None if name == {name!r} else find_spec(
     assert imported == "[]"
 
 
-def test_the_module_runs_without_its_script() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "reput_tools.cli", "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    assert done.returncode == 0
-    assert done.stdout.startswith("reput ")
-
-
 @pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("3", "3")])
 def test_numpy_starts_no_threads_unless_the_user_asks_for_them(given, expected) -> None:
     before = "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)\n"

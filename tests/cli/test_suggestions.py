@@ -25,27 +25,6 @@ def test_the_nearest_name_is_suggested(word, known, meant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (("inof",), "no such command 'inof'; did you mean 'info'?"),
-        (("dead-leters",), "did you mean 'dead-letters'?"),
-        (("frobnicate",), "`reput --help` lists all"),
-        (("info", "--tpoic", "x"), "--topic"),
-        (("cat", "s", "t", "--since", "-1h"), "did you mean '--from'?"),
-        (("cat", "s", "t", "--start", "-1h"), "did you mean '--from'?"),
-        (("cat", "s", "t", "--tail", "3"), "did you mean '--last'?"),
-        (("grep", "s", "--from", "-1h"), "did you mean '--since'?"),
-        (("grep", "s", "--start", "-1h"), "did you mean '--since'?"),
-    ],
-)
-def test_commands_and_options_are_suggested(run, arguments, hint) -> None:
-    outcome = run(*arguments)
-
-    assert outcome.code == ExitCode.USAGE
-    assert hint in outcome.err
-
-
-@pytest.mark.parametrize(
     "arguments",
     [("suspend", "ntoes"), ("resume", "ntoes"), ("dead-letters", "ntoes"), ("backfill", "ntoes")],
 )

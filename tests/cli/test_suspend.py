@@ -170,17 +170,6 @@ def test_a_plugin_that_cannot_be_resumed_says_why(run, plugin_store) -> None:
 # --------------------------------------------------------------------------- mistakes
 
 
-def test_an_unknown_plugin_is_answered_with_those_of_the_store(run, plugin_store) -> None:
-    path = plugin_store("notes", "first")
-
-    for command in ("suspend", "resume", "dead-letters"):
-        outcome = run(command, path, "note")
-
-        assert outcome.code == ExitCode.NOT_FOUND
-        assert "'note'" in outcome.err
-        assert "it uses first, notes" in outcome.err
-
-
 def test_a_store_that_reput_never_wrote_is_left_alone(run, golden_store) -> None:
     path = golden_store("basic")
 

@@ -11,6 +11,11 @@ from reput_tools.cli.kit.exitcodes import ExitCode
     ("arguments", "expected"),
     [
         (["cat", "s", "--since", "1h"], "reput cat has no option --since; did you mean '--from'?"),
+        (["cat", "s", "t", "--start", "-1h"], "did you mean '--from'?"),
+        (["cat", "s", "t", "--tail", "3"], "did you mean '--last'?"),
+        (["grep", "s", "--from", "-1h"], "did you mean '--since'?"),
+        (["grep", "s", "--start", "-1h"], "did you mean '--since'?"),
+        (["info", "--tpoic", "x"], "--topic"),
         (["cat", "s", "--tags", "a"], "reput cat has no option --tags; did you mean '--tag'?"),
         (["cat", "s", "--coutn", "1"], "reput cat has no option --coutn; did you mean '--count'?"),
         (["cat", "s", "--sicne", "1h"], "reput cat has no option --sicne; did you mean '--from'?"),
@@ -19,13 +24,12 @@ from reput_tools.cli.kit.exitcodes import ExitCode
         (["--bogus"], "reput has no option --bogus; `reput --help` lists the options"),
         (["cat"], "missing argument 'PATH'; `reput cat --help` lists the options"),
         (["put", "s", "T", "--queue", "99999999999"], "99999999999 is not in the range"),
-        (
-            ["suspend", "s", "index", "--timeout", "nan"],
-            "'--timeout': nan is not a",
-        ),
+        (["suspend", "s", "index", "--timeout", "nan"], "'--timeout': nan is not a"),
         (["plugins", "query", "s", "p", "q", "--timeout", "nan"], "'--timeout': nan is not a"),
         (["metrics", "s", "--max-age", "nan"], "'--max-age': nan is not a number"),
         (["groups", "s", "--rate", "nan"], "'--rate': nan is not a number"),
+        (["inof"], "no such command 'inof'; did you mean 'info'?"),
+        (["dead-leters"], "did you mean 'dead-letters'?"),
         (["nope"], "no such command 'nope'; `reput --help` lists all"),
     ],
 )
