@@ -49,6 +49,7 @@ MEASURED = (
             "body/*Tps",
             "body/*ataVersion/counter",
             "record */properties/TIMER_*",
+            "body/consumeTimeSpanSet/1/*",
         ),
         is_told_by_both=True,
     ),
@@ -61,7 +62,7 @@ MEASURED = (
     Allowed("the language of the peer, `PYTHON` and not `JAVA`", parts=("language",)),
     Allowed(
         "empty remarks of success (`not set any response code`)",
-        names=("topic *", "members of *", "members with *", "roll back"),
+        names=("topic *", "members of *", "members with *", "roll back", "entries*"),
         parts=("remark",),
     ),
     Allowed(
@@ -176,8 +177,8 @@ RICHER = (
     ),
     Allowed(
         "the end of a transaction is in the log at once, there up to three seconds later",
-        names=("half *", "reply *"),
-        parts=("field:msgId",),
+        names=("half *", "reply *", "send to operate *", "entries*"),
+        parts=("field:msgId", "body/queueData/*/physicOffset"),
         is_told_by_both=True,
     ),
     Allowed(

@@ -15,7 +15,7 @@ from reput_client.remoting import Command, HeaderKind, parse_body
 Address = tuple[str, int]
 Fields = Mapping[str, object]
 
-_SETTLE_SECONDS = 10
+_SETTLE_SECONDS = 60
 _QUIET_SECONDS = 0.5
 VERSION = 479
 """That of release 5.3.3, which the script says it is."""
@@ -40,6 +40,8 @@ class Run:
 
     broker: Address
     names: Address
+    silent: frozenset[str] | None = None
+    """Names of the requests that get no answer; None if any of `raw` may get none."""
     exchanges: dict[str, Exchange] = attrs.field(factory=dict)
     _peers: dict[str, WirePeer] = attrs.field(factory=dict)
     _never: threading.Event = attrs.field(factory=threading.Event)
@@ -92,7 +94,8 @@ class Run:
 
     def raw(self, name: str, sent: Command | bytes) -> None:
         """Send a request, or bytes that are none, on a new connection; note what comes of it."""
-        with WirePeer(self.broker, _QUIET_SECONDS) as peer:
+        may_be_silent = self.silent is None or name in self.silent
+        with WirePeer(self.broker, _QUIET_SECONDS if may_be_silent else _SETTLE_SECONDS) as peer:
             if isinstance(sent, bytes):
                 peer.socket.sendall(sent)
             else:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sameanswers import administering, batching, belonging, naming, oddities, reading, sending
+from sameanswers import (
+    administering,
+    batching,
+    belonging,
+    naming,
+    oddities,
+    operating,
+    reading,
+    sending,
+)
 from sameanswers.run import Run
 
 PARTS = (
@@ -26,6 +35,7 @@ PARTS = (
     administering.look,
     oddities.codes,
     oddities.frames,
+    operating.operate,
     sending.differ,
     batching.send_batches,
 )
