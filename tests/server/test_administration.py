@@ -9,18 +9,14 @@ from wirepeer import message
 
 import reput
 from reput_client.remoting import (
-    ConsumerData,
     ConsumeStatsOf,
     CreateTopic,
     DeleteGroup,
-    GroupNamed,
-    GroupOf,
     Heartbeat,
-    ProducerGroupOf,
     QueueName,
+    QueueOf,
     RequestCode,
     ResponseCode,
-    Subscription,
     TopicOf,
     TopicRouteOf,
     UpdateGroupOffset,
@@ -38,35 +34,6 @@ def body_of(answer):
 def create(topic="orders", **options):
     wanted = {"read_queue_nums": 3, "write_queue_nums": 2, "perm": 6, **options}
     return CreateTopic(topic=topic, **wanted)
-
-
-def test_a_topic_is_made_and_changed(served):
-    peer = served.peer()
-
-    made = peer.ask(
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        create(attributes="+cleanup.policy=COMPACTION,+message.type=NORMAL"),
-    )
-    peer.ask(
-        RequestCode.UPDATE_AND_CREATE_TOPIC, create(perm=4, attributes="-message.type", order=True)
-    )
-
-    found = body_of(peer.ask(RequestCode.GET_TOPIC_CONFIG, TopicOf(topic="orders")))
-    assert made.code == ResponseCode.SUCCESS
-    assert found == {
-        "attributes": {"cleanup.policy": "COMPACTION"},
-        "order": True,
-        "perm": 4,
-        "readQueueNums": 3,
-        "topicFilterType": "SINGLE_TAG",
-        "topicName": "orders",
-        "topicSysFlag": 0,
-        "writeQueueNums": 2,
-    }
-    assert served.store.plugin("consumer").topics.get("orders").read_queue_nums == 3
-    every = body_of(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG))["topicConfigTable"]
-    assert every["orders"] == found
-    assert every["TBW102"]["perm"] == 7
 
 
 @pytest.mark.parametrize(
@@ -202,6 +169,9 @@ def test_queues_of_a_topic_tell_what_they_hold(served):
         "offsetTable"
     ]
 
+    queue = QueueOf(topic="orders", queue_id=1)
+    earliest = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue).fields
+    assert earliest == {"timestamp": str(stored.store_timestamp)}
     empty = {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}
     assert table == {QueueName("orders", "broker-a", number): empty for number in (0, 2, 3)} | {
         QueueName("orders", "broker-a", 1): {
@@ -212,41 +182,7 @@ def test_queues_of_a_topic_tell_what_they_hold(served):
     }
 
 
-@pytest.mark.parametrize("code", [RequestCode.GET_TOPIC_STATS_INFO, RequestCode.GET_TOPIC_CONFIG])
-def test_a_topic_that_there_is_not_is_told_so(served, code):
-    assert served.peer().ask(code, TopicOf(topic="none")).code == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_system_topics_are_named(served):
-    found = body_of(served.peer().ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))
-
-    assert {"TBW102", "broker-a", "DefaultCluster"} <= set(found["topicList"])
-
-
 # --------------------------------------------------------------------------- groups
-
-
-def test_a_group_is_made_and_changed(served):
-    peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-    body = {"groupName": "billing", "consumeEnable": False, "retryMaxTimes": 3, "brokerId": 0}
-
-    peer.ask(code, body=write_body(body))
-
-    found = body_of(peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="billing")))
-    assert (found["consumeEnable"], found["retryMaxTimes"], found["retryQueueNums"]) == (
-        False,
-        3,
-        1,
-    )
-    every = body_of(peer.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-    assert every["subscriptionGroupTable"]["billing"] == found
-    assert served.store.plugin("consumer").subscription_groups.get("billing").retry_max_times == 3
-    made = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="asked"))
-    assert body_of(made)["groupName"] == "asked"
-    none = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="a b"))
-    assert none.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    for wrong in (b'{"groupName":"a b"}', b'{"groupName":[5]}', b"[", b"{}"):
-        assert peer.ask(code, body=wrong).code == ResponseCode.SYSTEM_ERROR
 
 
 def test_clients_are_told_of_each_queue_that_failed_messages_come_to(served):
@@ -262,45 +198,6 @@ def test_clients_are_told_of_each_queue_that_failed_messages_come_to(served):
     answer = names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteOf(topic="%RETRY%billing"))
     (queues,) = body_of(answer)["queueDatas"]
     assert (queues["readQueueNums"], queues["writeQueueNums"]) == (3, 3)
-
-
-def test_who_is_connected_is_told(served):
-    peer = served.peer()
-    wanted = Subscription(topic="orders", expression="a", tags=("a",), codes=(97,), version=5)
-    data = ConsumerData(group="billing", subscriptions=(wanted,))
-    heartbeat = Heartbeat(client_id="me", producer_groups=("makers",), consumers=(data,))
-    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
-
-    consumers = body_of(
-        peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GroupOf(consumer_group="billing"))
-    )
-    producers = body_of(
-        peer.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupOf(producer_group="makers"))
-    )
-
-    connection = {
-        "clientAddr": "{}:{}".format(*peer.socket.getsockname()),
-        "clientId": "me",
-        "language": "PYTHON",
-        "version": 479,
-    }
-    assert producers == {"connectionSet": [connection]}
-    assert consumers["connectionSet"] == [connection]
-    assert consumers["messageModel"] == "CLUSTERING"
-    assert consumers["subscriptionTable"]["orders"]["subString"] == "a"
-    readers = peer.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOf(topic="orders"))
-    assert body_of(readers) == {"groupList": ["billing"]}
-
-
-def test_who_is_not_connected_is_told_so(served):
-    peer = served.peer()
-
-    consumers = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GroupOf(consumer_group="none"))
-    producers = peer.ask(
-        RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupOf(producer_group="none")
-    )
-
-    assert (consumers.code, producers.code) == (ResponseCode.CONSUMER_NOT_ONLINE, 1)
 
 
 def test_how_far_a_group_is_is_told_by_queue(served):

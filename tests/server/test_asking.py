@@ -12,7 +12,6 @@ from wirepeer import message
 import reput
 from reput_client.remoting import (
     CheckTransaction,
-    Command,
     EndTransaction,
     Heartbeat,
     PushReply,
@@ -21,7 +20,6 @@ from reput_client.remoting import (
     RequestCode,
     ResponseCode,
     SendShort,
-    View,
 )
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -110,27 +108,6 @@ def test_many_messages_with_one_key_are_searched_a_few_at_a_time(served, monkeyp
     assert max(limits) <= 16
 
 
-def test_a_key_that_nobody_has_is_told_so(served):
-    answer = served.peer().ask(RequestCode.QUERY_MESSAGE, query("none"))
-
-    assert answer.code == ResponseCode.QUERY_NOT_FOUND
-    assert answer.remark == "can not find message, maybe time range not correct"
-
-
-def test_a_message_is_viewed_by_its_offset(served):
-    peer = served.peer()
-    sent = peer.ask(SEND, message("orders"), body=b"body")
-    offset = int(sent.fields["msgId"][-16:], 16)
-
-    (found,) = views(peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, View(offset=offset)))
-
-    assert found.body == b"body"
-    for wrong in (offset + 1, 1 << 40, -1):
-        answer = peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, View(offset=wrong))
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert answer.remark == f"can not find message by the offset, {wrong}"
-
-
 # --------------------------------------------------------------------------- transactions
 
 
@@ -161,18 +138,6 @@ def seen(served):
     return [each.body for each in served.store.read("orders", 2, 0)]
 
 
-def test_a_half_message_is_seen_when_it_is_committed(served):
-    peer = served.peer()
-    sent = send_half(peer)
-    before = seen(served)
-
-    answer = peer.ask(RequestCode.END_TRANSACTION, end(sent, COMMIT))
-
-    assert sent.code == answer.code == ResponseCode.SUCCESS
-    assert (before, seen(served)) == ([], [b"pay"])
-    assert served.store.plugin("transaction").dangling() == []
-
-
 def test_a_half_message_that_is_rolled_back_is_never_seen(served):
     peer = served.peer()
     sent = send_half(peer)
@@ -181,36 +146,6 @@ def test_a_half_message_that_is_rolled_back_is_never_seen(served):
     again = peer.ask(RequestCode.END_TRANSACTION, end(sent, COMMIT))
 
     assert again.code == ResponseCode.SYSTEM_ERROR
-    assert seen(served) == []
-
-
-def test_who_does_not_know_yet_is_not_answered_and_the_message_waits(served):
-    peer = served.peer()
-    sent = send_half(peer)
-
-    peer.send(Command.request(RequestCode.END_TRANSACTION, end(sent, UNKNOWN), one_way=True))
-
-    peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, View(offset=0))
-    assert len(served.store.plugin("transaction").dangling()) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"producer_group": "other"}, "producer group wrong"),
-        ({"tran_state_table_offset": 7}, "state table offset wrong"),
-        ({"commit_log_offset": 1 << 40}, "Find prepared transaction message failed"),
-        ({"commit_or_rollback": 5}, "8, 12 or 0 expected"),
-    ],
-)
-def test_an_end_of_another_message_is_refused(served, options, said):
-    peer = served.peer()
-    sent = send_half(peer)
-
-    answer = peer.ask(RequestCode.END_TRANSACTION, end(sent, COMMIT, **options))
-
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert said in answer.remark
     assert seen(served) == []
 
 

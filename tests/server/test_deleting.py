@@ -8,7 +8,6 @@ from wirepeer import message
 
 from reput_client.remoting import (
     CreateTopic,
-    DeleteGroup,
     GroupOffset,
     OffsetAnswer,
     PullAnswer,
@@ -146,22 +145,6 @@ def test_a_topic_that_no_user_has_is_not_deleted(served, topic):
 
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert answer.remark
-
-
-@pytest.mark.parametrize(("is_clean", "left"), [(True, None), (False, 1), (None, 1)])
-def test_a_group_is_deleted_with_its_offsets_if_asked(served, is_clean, left):
-    put(served, b"1")
-    peer = served.peer()
-    code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-    peer.ask(code, body=b'{"groupName":"billing"}')
-    commit(peer, 1)
-
-    header = DeleteGroup(group_name="billing", clean_offset=is_clean)
-    deleted = peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
-
-    assert deleted.code == ResponseCode.SUCCESS
-    assert served.store.plugin("consumer").subscription_groups.get("billing") is None
-    assert committed(peer) == left
 
 
 def test_what_is_unused_is_cleaned(served):

@@ -14,18 +14,13 @@ from reput_client.remoting import (
     ConsumerData,
     GroupNamed,
     GroupOf,
-    GroupOffset,
     Heartbeat,
-    OffsetByTime,
-    QueueLocks,
-    QueueName,
     QueueOf,
     RequestCode,
     ResponseCode,
     Subscription,
     Unregister,
     UpdateGroupOffset,
-    decode_locked,
     parse_body,
     write_body,
 )
@@ -60,23 +55,6 @@ def notified(peer):
     assert {each.code for each in told} <= {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}
     assert all(each.is_one_way for each in told)
     return len(told)
-
-
-def test_a_group_without_members_is_told_so(served):
-    answer = members(served.peer())
-
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert answer.remark == "no consumer for this group, billing"
-
-
-def test_a_heartbeat_makes_members_a_group_and_its_retry_topic(served):
-    peer = join(served, "one", "orders")
-    join(served, "two", "orders")
-
-    plugin = served.store.plugin("consumer")
-    assert members(peer) == ["one", "two"]
-    assert plugin.subscription_groups.get(GROUP) is not None
-    assert plugin.topics.get("%RETRY%billing").write_queue_nums == 1
 
 
 def test_who_comes_and_goes_is_told_to_the_others(served):
@@ -207,40 +185,7 @@ def test_a_heartbeat_that_is_none_is_refused(served):
     assert "'clientID' is missing; a text expected" in answer.remark
 
 
-# --------------------------------------------------------------------------- locks
-
-
-def test_a_queue_has_one_owner_until_it_is_given_back(served):
-    peer = served.peer()
-    queues = frozenset(QueueName("orders", "broker-a", number) for number in range(2))
-
-    def lock(client_id, wanted):
-        body = QueueLocks(group=GROUP, client_id=client_id, queues=frozenset(wanted)).encode()
-        return decode_locked(peer.ask(RequestCode.LOCK_BATCH_MQ, body=body).body)
-
-    first, *_ = sorted(queues)
-    assert lock("one", [first]) == {first}
-    assert lock("one", [first]) == {first}
-    assert lock("two", queues) == queues - {first}
-    body = QueueLocks(group=GROUP, client_id="one", queues=queues).encode()
-    assert peer.ask(RequestCode.UNLOCK_BATCH_MQ, body=body).code == ResponseCode.SUCCESS
-    assert lock("two", queues) == queues
-
-
 # --------------------------------------------------------------------------- offsets
-
-
-def test_how_far_a_group_is_is_kept(served):
-    peer = served.peer()
-    asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
-    served.store.put_many([reput.Message("orders", b"x")] * 3)
-    served.store.wait_dispatched()
-    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
-
-    update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=2)
-    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == 0
-
-    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "2"}
 
 
 def test_no_offset_overtakes_a_newer_one(served, monkeypatch):
@@ -281,22 +226,6 @@ def test_the_first_offset_of_a_group_is_in_the_file_before_it_is_answered(served
     assert '"orders@billing":{0:1' in file.read_text()
 
 
-def test_a_new_group_begins_at_a_young_topics_first_message_and_elsewhere_decides_itself(served):
-    peer = served.peer()
-    asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
-    strict = GroupOffset(
-        consumer_group=GROUP, topic="orders", queue_id=0, set_zero_if_not_found=False
-    )
-
-    empty = peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked)
-    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
-    served.store.wait_dispatched()
-
-    assert empty.code == ResponseCode.QUERY_NOT_FOUND
-    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "0"}
-    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, strict).code == 22
-
-
 def test_an_offset_that_no_queue_has_is_refused(served):
     update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=-1)
     peer = served.peer()
@@ -307,48 +236,3 @@ def test_an_offset_that_no_queue_has_is_refused(served):
 
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "no queue has it" in answer.remark
-
-
-@pytest.mark.parametrize(
-    ("group", "topic", "code"),
-    [
-        ("nobody", "orders", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        (GROUP, "nowhere", ResponseCode.TOPIC_NOT_EXIST),
-    ],
-)
-def test_an_offset_of_what_there_is_not_is_refused(served, group, topic, code):
-    peer = served.peer()
-    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
-    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
-    update = UpdateGroupOffset(consumer_group=group, topic=topic, queue_id=0, commit_offset=1)
-
-    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == code
-
-
-def test_queues_tell_their_offsets_and_times(served):
-    peer = served.peer()
-    served.store.put_many([reput.Message("orders", b"%d" % at) for at in range(3)])
-    served.store.wait_dispatched()
-    (first, *_) = served.store.read("orders", 0, 0)
-    queue = QueueOf(topic="orders", queue_id=0)
-
-    def by_time(timestamp, boundary=None):
-        asked = OffsetByTime(
-            topic="orders", queue_id=0, timestamp=timestamp, boundary_type=boundary
-        )
-        return int(peer.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked).fields["offset"])
-
-    assert peer.ask(RequestCode.GET_MAX_OFFSET, queue).fields == {"offset": "3"}
-    assert peer.ask(RequestCode.GET_MIN_OFFSET, queue).fields == {"offset": "0"}
-    earliest = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue).fields
-    assert earliest == {"timestamp": str(first.store_timestamp)}
-    assert by_time(0) == 0
-    assert by_time(first.store_timestamp + 60_000) == 3
-    assert by_time(first.store_timestamp + 60_000, "UPPER") == 2
-
-
-def test_a_queue_that_there_is_not_is_empty(served):
-    peer, queue = served.peer(), QueueOf(topic="none", queue_id=5)
-
-    assert peer.ask(RequestCode.GET_MAX_OFFSET, queue).fields == {"offset": "0"}
-    assert peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue).fields == {"timestamp": "-1"}

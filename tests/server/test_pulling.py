@@ -62,85 +62,24 @@ def bodies(answer):
     return found
 
 
-def place(answer):
-    found = answer.header(PullAnswer)
-    return found.next_begin_offset, found.min_offset, found.max_offset
-
-
-def test_messages_come_as_they_are_stored(served):
+def test_no_more_bytes_come_than_are_wanted(served):
     put(served, "a", "b", "a")
 
-    answer = served.peer().ask(PULL, pull())
+    answer = served.peer().ask(PULL, pull(max_msg_bytes=1))
 
-    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
-    assert bodies(answer) == [b"0", b"1", b"2"]
-    assert place(answer) == (3, 0, 3)
-    assert answer.header(PullAnswer).suggest_which_broker_id == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "found", "following"),
-    [
-        ({"max_msg_nums": 2}, [b"0", b"1"], 2),
-        ({"max_msg_nums": 0}, [b"0"], 1),
-        ({"max_msg_bytes": 1}, [b"0"], 1),
-        ({"subscription": "a"}, [b"0", b"2"], 3),
-        ({"subscription": "b || c"}, [b"1"], 3),
-        ({"subscription": "TAGS = 'b'", "expression_type": "SQL92"}, [b"1"], 3),
-        ({"subscription": ""}, [b"0", b"1", b"2"], 3),
-    ],
-)
-def test_as_many_come_as_are_wanted(served, options, found, following):
-    put(served, "a", "b", "a")
-
-    answer = served.peer().ask(PULL, pull(**options))
-
-    assert bodies(answer) == found
-    assert place(answer)[0] == following
-
-
-@pytest.mark.parametrize(
-    ("asked", "code", "following"),
-    [
-        (pull(3), ResponseCode.PULL_NOT_FOUND, 3),
-        (pull(9), ResponseCode.PULL_OFFSET_MOVED, 3),
-        (pull(0, subscription="z"), ResponseCode.PULL_RETRY_IMMEDIATELY, 3),
-        (pull(0, queue_id=2), ResponseCode.PULL_NOT_FOUND, 0),
-        (pull(5, queue_id=2), ResponseCode.PULL_OFFSET_MOVED, 0),
-    ],
-)
-def test_where_to_go_on_is_told_when_there_is_nothing(served, asked, code, following):
-    from reput_consumer import TopicSettings
-
-    served.store.plugin("consumer").topics.put(TopicSettings(topic="orders"))
-    put(served, "a", "b", "a")
-
-    answer = served.peer().ask(PULL, asked)
-
-    assert (answer.code, answer.body) == (code, b"")
-    assert place(answer)[0] == following
+    assert bodies(answer) == [b"0"]
+    assert answer.header(PullAnswer).next_begin_offset == 1
 
 
 @pytest.mark.parametrize(
     ("asked", "code", "said"),
     [
-        (pull(topic="none"), 17, "not exist"),
-        (pull(queue_id=7), 29, "queueId[7] is illegal"),
-        (pull(queue_id=-1), 29, "queueId[-1] is illegal"),
         (pull(subscription="a = = b", expression_type="SQL92"), 23, "subscription failed"),
         (pull(subscription="x", expression_type="XPATH"), 23, "'XPATH' is not known"),
         (pull(subscription="||"), 23, "no tag"),
-        (pull(sys_flag=0), 24, "group info not exist"),
-        (pull(consumer_group="shut"), 16, "no permission"),
-        (pull(topic="unread"), 16, "pulling message is forbidden"),
     ],
 )
-def test_what_may_not_be_pulled_is_refused_with_a_word(served, asked, code, said):
-    from reput_consumer import GroupSettings, TopicSettings
-
-    plugin = served.store.plugin("consumer")
-    plugin.subscription_groups.put(GroupSettings(group="shut", consume_enable=False))
-    plugin.topics.put(TopicSettings(topic="unread", perm=2))
+def test_an_expression_that_is_none_is_refused_with_a_word(served, asked, code, said):
     put(served, "a")
 
     answer = served.peer().ask(PULL, asked)
@@ -166,30 +105,6 @@ def test_conditions_need_the_plugin_that_compiles_them(serve):
 # --------------------------------------------------------------------------- waiting
 
 
-def test_a_pull_waits_until_a_message_comes(served):
-    put(served, "a")
-    consumer, producer = served.peer(), served.peer()
-
-    held = consumer.send(Command.request(PULL, pull(1, sys_flag=WAITING)))
-    producer.ask(SEND, message("orders"), body=b"new")
-    answer = consumer.receive()
-
-    assert (answer.opaque, answer.code) == (held.opaque, ResponseCode.SUCCESS)
-    assert bodies(answer) == [b"new"]
-
-
-def test_a_pull_waits_for_the_first_message_of_a_queue(served):
-    from reput_consumer import TopicSettings
-
-    served.store.plugin("consumer").topics.put(TopicSettings(topic="orders"))
-    consumer, producer = served.peer(), served.peer()
-
-    consumer.send(Command.request(PULL, pull(0, sys_flag=WAITING)))
-    producer.ask(SEND, message("orders"), body=b"first")
-
-    assert bodies(consumer.receive()) == [b"first"]
-
-
 def test_a_pull_waits_also_where_the_queue_was_longer_before(served):
     from reput_consumer import TopicSettings
 
@@ -206,20 +121,6 @@ def test_a_pull_waits_also_where_the_queue_was_longer_before(served):
     assert bodies(consumer.receive()) == [b"first"]
 
 
-def test_all_pulls_of_a_queue_are_woken_and_others_wait_on(served):
-    put(served, "a")
-    consumers = [served.peer() for _ in range(5)]
-    elsewhere = served.peer()
-    elsewhere.send(Command.request(PULL, pull(0, sys_flag=WAITING, topic="orders", queue_id=0)))
-    assert bodies(elsewhere.receive()) == [b"0"]
-
-    for each in consumers:
-        each.send(Command.request(PULL, pull(1, sys_flag=WAITING)))
-    served.peer().ask(SEND, message("orders"), body=b"new")
-
-    assert [bodies(each.receive()) for each in consumers] == [[b"new"]] * 5
-
-
 def test_one_message_after_the_other_reaches_one_who_waits(served):
     put(served, "a")
     consumer, producer = served.peer(), served.peer()
@@ -231,16 +132,6 @@ def test_one_message_after_the_other_reaches_one_who_waits(served):
         found += bodies(consumer.receive())
 
     assert found == [b"%d" % at for at in range(50)]
-
-
-def test_a_pull_that_waited_long_enough_is_answered_with_nothing(served):
-    put(served, "a")
-
-    answer = served.peer().ask(PULL, pull(1, sys_flag=WAITING, suspend_timeout_millis=30))
-
-    assert answer.code == ResponseCode.PULL_NOT_FOUND
-    assert place(answer) == (1, 0, 1)
-    assert len(served.server.broker.held) == 0
 
 
 def test_a_pull_may_not_wait_for_ever(served):
@@ -299,16 +190,6 @@ def test_a_pull_that_may_not_be_held_any_more_is_answered_at_once(serve):
     until(lambda: len(served.server.broker.held) == 1, served)
 
     assert second.ask(PULL, pull(1, sys_flag=WAITING)).code == ResponseCode.PULL_NOT_FOUND
-
-
-def test_a_pull_tells_how_far_its_group_is(served):
-    put(served, "a", "b")
-    flags = WAITING | PullFlag.COMMIT_OFFSET
-
-    served.peer().ask(PULL, pull(sys_flag=flags, commit_offset=2))
-
-    plugin = served.store.plugin("consumer")
-    assert plugin.port.committed(GROUP, MessageQueue("orders", "broker-a", 0)) == 2
 
 
 def test_what_a_group_wants_is_known_from_its_heartbeat(served):

@@ -109,12 +109,6 @@ def offset_of(answer):
 # --------------------------------------------------------------------------- moving
 
 
-@pytest.mark.parametrize(("timestamp", "wanted"), [(0, 0), (-1, 5), (1 << 50, 5)])
-def test_a_group_without_clients_goes_on_where_it_is_told(peer, timestamp, wanted):
-    assert offset_of(reset(peer, timestamp)) == wanted
-    assert committed(peer) == wanted
-
-
 def test_the_new_place_is_durable(served, peer):
     reset(peer)
 
@@ -157,15 +151,6 @@ def test_a_pull_that_waits_is_answered_at_once(served, peer):
     while not (answer := waiting.receive()).is_response:
         pass
     assert place(answer) == (ResponseCode.PULL_OFFSET_MOVED, 0)
-
-
-def test_one_queue_is_moved_to_an_offset_within_its_bounds(peer):
-    assert offset_of(reset(peer, queue_id=0, offset=2)) == 2
-    assert committed(peer) == 2
-    assert offset_of(reset(peer, -1, queue_id=0, offset=-1)) == 5
-    beyond = reset(peer, queue_id=0, offset=9)
-    assert beyond.remark == "Target offset 9 not in consume queue range [0-5]"
-    assert beyond.code == ResponseCode.SYSTEM_ERROR
 
 
 def test_what_there_is_not_is_not_moved(serve, peer):
@@ -234,14 +219,6 @@ def test_an_old_tool_is_told_when_nobody_is_there(peer):
 
 
 # --------------------------------------------------------------------------- cloning
-
-
-def test_a_group_begins_where_another_is(peer):
-    header = CloneOffsets(src_group="billing", dest_group="audit", topic="orders", offline=False)
-
-    assert peer.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == ResponseCode.SUCCESS
-
-    assert committed(peer, "audit") == 3
 
 
 def test_all_topics_are_cloned_but_those_that_the_group_has_left(served, peer):

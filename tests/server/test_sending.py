@@ -48,57 +48,6 @@ def stored(served, topic, queue_id=0):
     return list(served.store.read(topic, queue_id, 0, 1_000))
 
 
-def test_a_message_is_stored_as_it_was_sent(served):
-    peer = served.peer()
-    header = message(
-        "orders", 2, properties="KEYS\x01k\x02UNIQ_KEY\x01u\x02TAGS\x01paid", flag=7, sys_flag=5
-    )
-
-    answer = peer.ask(SEND, header, body=b"body")
-
-    (found,) = stored(served, "orders", 2)
-    assert answer.code == ResponseCode.SUCCESS
-    assert (answer.fields["queueId"], answer.fields["queueOffset"]) == ("2", "0")
-    assert answer.fields["transactionId"] == "u"
-    assert (answer.fields["MSG_REGION"], answer.fields["TRACE_ON"]) == ("DefaultRegion", "true")
-    assert int(answer.fields["msgId"][-16:], 16) == found.physical_offset
-    assert found.body == b"body"
-    assert (found.flag, found.sys_flag, found.born_timestamp) == (7, 1, 1_700_000_000_000)
-    assert found.born_host == peer.socket.getsockname()
-    assert found.properties == {
-        "KEYS": "k",
-        "UNIQ_KEY": "u",
-        "TAGS": "paid",
-        **TRACED,
-    }
-
-
-def test_a_header_in_words_is_the_same_as_one_in_letters(served):
-    header = message("orders", 1).spelled_out()
-
-    answer = served.peer().ask(RequestCode.SEND_MESSAGE, header, body=b"x")
-
-    assert answer.code == ResponseCode.SUCCESS
-    assert [each.body for each in stored(served, "orders", 1)] == [b"x"]
-
-
-def test_the_messages_of_a_batch_are_stored_one_by_one(served):
-    entries = [BatchEntry(b"%d" % at, f"UNIQ_KEY\x01u{at}\x02".encode(), at) for at in range(3)]
-
-    answer = served.peer().ask(
-        RequestCode.SEND_BATCH_MESSAGE, message("orders", batch=True), body=encode_batch(entries)
-    )
-
-    found = stored(served, "orders")
-    assert answer.code == ResponseCode.SUCCESS
-    assert [each.body for each in found] == [b"0", b"1", b"2"]
-    assert [each.flag for each in found] == [0, 1, 2]
-    assert [each.unique_key for each in found] == ["u0", "u1", "u2"]
-    ids = answer.fields["msgId"].split(",")
-    assert [int(each[-16:], 16) for each in ids] == [each.physical_offset for each in found]
-    assert answer.fields["queueOffset"] == "0"
-
-
 @pytest.mark.parametrize("has_key", [True, False])
 def test_a_batch_to_a_topic_with_batch_queues_is_one_record_if_it_has_a_key(served, has_key):
     topics = served.store.plugin("consumer").topics
@@ -166,36 +115,6 @@ def test_what_is_no_batch_is_refused(served, body, topic, said):
     assert said in answer.remark
 
 
-@pytest.mark.parametrize(
-    ("header", "code", "said"),
-    [
-        (message("bad topic"), 29, "letters, digits"),
-        (message(""), 29, "letters, digits"),
-        (message("x" * 128), 29, "at most 127"),
-        (message("SCHEDULE_TOPIC_XXXX"), 16, "forbidden"),
-        (message("RMQ_SYS_TRANS_HALF_TOPIC"), 16, "forbidden"),
-        (message("orders", 99), 29, "queueId[99] is illegal"),
-        (message("orders", default_topic="none"), 17, "not exist, apply first"),
-        (message("orders", properties="k\x01" + "v" * 33_000), 13, "properties of 33"),
-    ],
-)
-def test_what_may_not_be_stored_is_refused_with_a_word(served, header, code, said):
-    answer = served.peer().ask(SEND, header, body=b"x")
-
-    assert answer.code == code
-    assert said in answer.remark
-    served.store.wait_dispatched()
-    assert list(served.store.scan()) == []
-
-
-def test_a_body_that_is_too_large_is_refused(serve):
-    served = serve(sections={"commitlog": {"file_size": 1 << 20, "max_message_size": 10_000}})
-
-    answer = served.peer().ask(SEND, message("orders"), body=bytes(20_000))
-
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-
-
 def test_one_message_that_is_refused_takes_no_other_with_it(serve):
     served = serve(sections={"commitlog": {"file_size": 1 << 20, "max_message_size": 10_000}})
     peer = served.peer()
@@ -240,16 +159,6 @@ def test_a_negative_queue_is_any_queue(served):
     assert sum(len(stored(served, "orders", queue_id)) for queue_id in range(4)) == 20
 
 
-def test_a_new_topic_has_the_queues_that_its_producer_wants_and_no_more_than_the_template(served):
-    peer = served.peer()
-
-    peer.ask(SEND, message("few", default_topic_queue_nums=2), body=b"x")
-    peer.ask(SEND, message("many", default_topic_queue_nums=1_000), body=b"x")
-
-    topics = served.store.plugin("consumer").topics
-    assert (topics.get("few").write_queue_nums, topics.get("many").write_queue_nums) == (2, 8)
-
-
 def test_without_new_topics_only_those_that_are_there_are_stored(serve):
     served = serve(creates_topics=False)
     topics = served.store.plugin("consumer").topics
@@ -276,14 +185,6 @@ def test_a_late_message_needs_the_plugin_that_keeps_it(serve):
     assert "transactions need the plugin transaction" in half.remark
     assert {late.code, half.code} == {ResponseCode.SYSTEM_ERROR}
     assert list(served.store.scan()) == []
-
-
-def test_a_late_message_is_kept_for_later(served):
-    answer = served.peer().ask(SEND, message("orders", properties="DELAY\x013\x02"), body=b"x")
-
-    assert answer.code == ResponseCode.SUCCESS
-    (found,) = stored(served, "SCHEDULE_TOPIC_XXXX", 2)
-    assert found.properties["REAL_TOPIC"] == "orders"
 
 
 def test_sends_that_come_together_are_put_together(served):
@@ -397,52 +298,6 @@ def test_a_message_that_is_late_on_disk_is_answered_with_its_place(serve):
 # --------------------------------------------------------------------------- what comes back
 
 
-def test_what_a_consumer_sends_back_comes_again_later(served):
-    peer = served.peer()
-    sent = peer.ask(SEND, message("orders", properties="TAGS\x01a\x02"), body=b"x")
-    served.store.plugin("consumer").subscription_groups.ensure("billing")
-    offset = int(sent.fields["msgId"][-16:], 16)
-
-    back = SendBack(offset=offset, group="billing", delay_level=0)
-    answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
-
-    (late,) = stored(served, "SCHEDULE_TOPIC_XXXX", 2)  # level 3, 10 s
-    assert answer.code == ResponseCode.SUCCESS
-    assert late.properties["REAL_TOPIC"] == "%RETRY%billing"
-    assert late.properties["RETRY_TOPIC"] == "orders"
-    assert late.reconsume_times == 1
-
-
-def test_what_is_given_up_is_a_dead_letter(served):
-    peer = served.peer()
-    sent = peer.ask(SEND, message("orders"), body=b"x")
-    served.store.plugin("consumer").subscription_groups.ensure("billing")
-    offset = int(sent.fields["msgId"][-16:], 16)
-
-    peer.ask(
-        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(offset=offset, group="billing", delay_level=-1)
-    )
-    too_often = peer.ask(SEND, message("%RETRY%billing", reconsume_times=17), body=b"y")
-
-    assert too_often.code == ResponseCode.SUCCESS
-    assert [each.body for each in stored(served, "%DLQ%billing")] == [b"x", b"y"]
-
-
-@pytest.mark.parametrize(
-    ("group", "offset", "code", "said"),
-    [("a b", 0, 26, "subscription group not exist"), ("billing", 12_345, 1, "look message")],
-)
-def test_what_cannot_come_back_is_refused(served, group, offset, code, said):
-    served.store.plugin("consumer").subscription_groups.ensure("billing")
-
-    answer = served.peer().ask(
-        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(offset=offset, group=group, delay_level=0)
-    )
-
-    assert answer.code == code
-    assert said in answer.remark
-
-
 @pytest.mark.parametrize(
     ("sent", "found"),
     [
@@ -470,21 +325,6 @@ def test_a_message_without_a_key_gets_one_of_its_own(served):
 
     assert len(keys) == 3
     assert {one.unique_key for one in stored(served, "orders")} == keys
-
-
-def test_a_group_is_made_by_what_comes_back_to_it(served):
-    served.peer().ask(SEND, message("%RETRY%new"), body=b"x")
-
-    assert served.store.plugin("consumer").subscription_groups.get("new").retry_max_times == 16
-
-
-def test_a_batch_that_is_delayed_is_refused(served):
-    header = message("orders", properties="DELAY\x011\x02")
-
-    answer = served.peer().ask(RequestCode.SEND_BATCH_MESSAGE, header, body=b"")
-
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert answer.fields["MSG_REGION"] == "DefaultRegion"
 
 
 def test_a_store_that_cannot_be_served_is_named(tmp_path):
