@@ -153,11 +153,15 @@ def save_extents(
     rows["topic"] = codes
     rows = rows[np.argsort(rows["topic"], kind="stable")]
     path = os.path.join(root, OWN_DIRECTORY, _NAME)
-    disk.make_directory(os.path.dirname(path), durable=True)
     facts = {
         "end": kept.log_end,
         "topics": list(topics),
         "rows": base64.b64encode(rows.tobytes()).decode(),
     }
     data = json.dumps(facts, separators=(",", ":")).encode()[1:]
-    disk.replace(path, b"%s,%s" % (_HEAD % zlib.crc32(data), data))
+    whole = b"%s,%s" % (_HEAD % zlib.crc32(data), data)
+    try:
+        disk.replace(path, whole)
+    except FileNotFoundError:  # the first note of such a directory
+        disk.make_directory(os.path.dirname(path), durable=True)
+        disk.replace(path, whole)
