@@ -12,9 +12,8 @@ import pytest
 from openstores import is_written, plugin, put, state_of, until
 
 import reput
-from reput.dispatch.runtime import pluginthread
-from reput.dispatch.runtime.hookcalls import HookCalls
-from reput.dispatch.runtime.pluginthread import Call
+from reput.dispatch.runtime import hookcalls
+from reput.dispatch.runtime.hookcalls import Call, HookCalls
 from reput.errors import StoreLockedError
 from reput.signalsafe import start_thread
 from reput_testing.crashes.storeinternals import store_internals
@@ -223,7 +222,7 @@ def test_the_last_one_to_come_back_tells():
     gates[1].set()
     until(lambda: told)
 
-    assert not calls.make(Call("any", "reput_work", calls.now, calls.lock, lambda: told.append(2)))
+    assert not calls.make(Call(calls, "any", "reput_work", lambda: told.append(2)))
     with pytest.raises(reput.errors.StoreClosedError):
         calls.request("any", "reput_flush", lambda: None)
     assert told == [1]
@@ -249,7 +248,7 @@ def threads(monkeypatch):
         start_thread(thread) if not Threads.are_scarce else start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr(pluginthread, "start_thread", start_plugins_thread)
+    monkeypatch.setattr(hookcalls, "start_thread", start_plugins_thread)
     return Threads
 
 

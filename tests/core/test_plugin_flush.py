@@ -11,8 +11,7 @@ from openstores import plugin, put, state_of, until
 
 import reput
 from reput.dispatch.runtime import pluginflusher
-from reput.dispatch.runtime.hookcalls import HookCalls
-from reput.dispatch.runtime.pluginthread import Call
+from reput.dispatch.runtime.hookcalls import Call, HookCalls
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
@@ -390,7 +389,7 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
 def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now = [100.0]
     calls = HookCalls(now=lambda: now[0])
-    call = Call("any", "reput_flush", calls.now, calls.lock, lambda: None)
+    call = Call(calls, "any", "reput_flush", lambda: None)
     assert calls.begin(call)
 
     for _ in range(10):
@@ -483,7 +482,7 @@ def test_a_flush_that_waits_behind_one_that_fails_is_not_made(tmp_path):
 
         newer, _ = in_background(store.flush)
         # The newer one waits in the plugin's queue while the older one fails.
-        flushes = store._parts.members.plugin_flusher._flushes["slow"]
+        flushes = store._parts.members.board.runners["slow"].flushes
         until(lambda: flushes.wanted is not None)
         slow.may_return.set()
         older.join()

@@ -144,7 +144,7 @@ class PluginLifecycle:
                     runner.suspend(Stopped.BY_USER)  # its flush failed just now
                 raise
             self._use(narrower)
-            self.plugin_flusher.forget(name)
+            self.plugin_flusher.forget(runner)
             self._close(runner)
             self.board.calls.end_thread(name)
             self._save_record(runner)
@@ -254,15 +254,16 @@ class PluginLifecycle:
         Without such a plugin RocketMQ must look for missing units.
         """
         with self._lock:  # the set of plugins must not change meanwhile
-            runners = self.board.runners.values()
-            keepers = [runner for runner in runners if runner.hooks.queue_offsets]
-            return bool(keepers) and all(
-                runner.position >= physical_offset
-                and self.plugin_flusher.is_flushed(runner)
-                # Files of one that its user has suspended are complete all the same.
-                and (runner.is_active or (_is_asked(runner) and not runner.is_broken))
-                for runner in keepers
-            )
+            is_kept = False
+            for runner in self.board.runners.values():
+                if runner.hooks.queue_offsets is not None:
+                    # Files of one that its user has suspended are complete all the same.
+                    is_whole = runner.is_active or (_is_asked(runner) and not runner.is_broken)
+                    is_there = runner.place.position >= physical_offset
+                    if not (is_there and is_whole and self.plugin_flusher.is_flushed(runner)):
+                        return False
+                    is_kept = True
+            return is_kept
 
     def _save_record(self, runner: PluginRunner) -> None:
         self.records.save(runner.name, self._record(runner))
@@ -276,7 +277,7 @@ class PluginLifecycle:
             cut_to=runner.cut_to,
             last_error=runner.last_error,
             timestamp=self.clock(),
-            dispatched_to=runner.position,
+            dispatched_to=runner.place.position,
             **runner.figures.shown.figures(),
         )
 
@@ -303,7 +304,7 @@ class PluginLifecycle:
         progress = None if file is None else file.believable_of(file.known(), log)
         if progress is None:
             progress = log.min_physical_offset
-        self.plugin_flusher.forget(runner.name)
+        self.plugin_flusher.forget(runner)
         error = self.opener.open(
             runner, file, progress, clean=False, record=record, queue_offsets=log.queue_offsets
         )

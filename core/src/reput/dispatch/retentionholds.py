@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from reput.dispatch.pluginlifecycle import PluginLifecycle
+    from reput.dispatch.runtime.hookcalls import Call
     from reput.dispatch.runtime.pluginrunner import PluginRunner
-    from reput.dispatch.runtime.pluginthread import Call
     from reput.log.writer.commitlog import CommitLog
     from reput.plugin.hooktable import Hook
 

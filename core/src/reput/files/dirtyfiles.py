@@ -90,7 +90,8 @@ class DirtyFiles(Generic[Item]):
                 says so, nothing is lost: the next flush covers the same files.
         """
         with self._flushing:
-            self.require_no_failure()
+            if self._failure is not None:
+                self.require_no_failure()
             with self._lock:
                 files, directories = self._files.all(), self._directories.all()
             try:

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.runtime.pluginstate import Phase
+from reput.dispatch.runtime.pluginstate import Flushes, Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.system.diskfull import is_disk_full
 from reput.log.progress import Progress, ProgressEntry, fingerprint_of
 from reput.signalsafe import PeriodicThread, new_lock
 
 if TYPE_CHECKING:
+    from reput.dispatch.runtime.hookcalls import Call
     from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
     from reput.dispatch.runtime.pluginstate import PluginPosition
-    from reput.dispatch.runtime.pluginthread import Call
     from reput.log.recovery.logstate import LogStateFile
     from reput.log.writer.commitlog import CommitLog
 
@@ -36,26 +36,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["PluginFlusher", "fingerprint_of"]
 
 _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
-
-
-@attrs.define(eq=False)
-class _Flushes:
-    """The flushes of one plugin since it was opened."""
-
-    call: Call | None = None
-    """The last one requested."""
-    wanted: PluginPosition | None = None
-    """What it has to cover; None once it has begun, and then that is in ``inside``."""
-    inside: PluginPosition | None = None
-    """What the one covers that has begun and whose result is not known."""
-    covered: PluginPosition | None = None
-    """What the last one covers that succeeded."""
-    has_failed: bool = False
-    """Whether one failed: none is made any more until the plugin is opened again."""
-
-    def covers(self, place: PluginPosition) -> bool:
-        """Whether the plugin's files are on disk up to ``place``."""
-        return self.covered is not None and self.covered.position >= place.position
 
 
 class PluginFlusher:
@@ -77,7 +57,6 @@ class PluginFlusher:
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
         # signal handler that closes the store.
         self._lock = new_lock()
-        self._flushes: dict[str, _Flushes] = {}
         self._changed: dict[str, bytes] = {}
         """Entries that are not in the state file yet, though what they cover is on disk."""
         self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
@@ -109,7 +88,8 @@ class PluginFlusher:
             StoreClosedError: the store was closed.
         """
         with self._lock:
-            self._check_open()
+            if self._is_over:
+                raise self._closed()
             # The flushes below cover the places that are read here; more may come meanwhile.
             last_record = self._log.last_record_offset
             with self._board.lock:
@@ -124,7 +104,8 @@ class PluginFlusher:
                 requested.append((runner, call))
         missed |= self._wait(requested, patience)
         with self._lock:
-            self._check_open()
+            if self._is_over:
+                raise self._closed()
             if not is_last:
                 self._save_changed()
             self._save_checkpoint()
@@ -137,7 +118,8 @@ class PluginFlusher:
             OSError: it cannot be written; the next opening recovers as after a crash.
         """
         with self._lock:
-            self._check_open()
+            if self._is_over:
+                raise self._closed()
             self.log_note.close(
                 self._log, self._log.last_record_offset, {**self._changed, **others}
             )
@@ -154,7 +136,8 @@ class PluginFlusher:
             Whether the flush returned, and did not fail.
         """
         with self._lock:
-            self._check_open()
+            if self._is_over:
+                raise self._closed()
             place = runner.place
             self._log.flusher.flush()
         call = self._request(runner, place, again=again)
@@ -162,27 +145,23 @@ class PluginFlusher:
             return False
         with self._lock:
             self._save_changed()
-            return not (self._of(runner).has_failed or (call is not None and call.error))
+            return not (runner.flushes.has_failed or (call is not None and call.error))
 
     def is_flushed(self, runner: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
         with self._lock:
-            flushes = self._of(runner)
+            flushes = runner.flushes
             is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
             return flushes.inside is None and is_derived
 
-    def forget(self, name: str) -> None:
+    def forget(self, runner: PluginRunner) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
         with self._lock:
-            self._flushes.pop(name, None)
-            self._changed.pop(name, None)
+            runner.flushes = Flushes()
+            self._changed.pop(runner.name, None)
 
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise StoreClosedError(self.log_note.root)
-
-    def _of(self, runner: PluginRunner) -> _Flushes:
-        return self._flushes.setdefault(runner.name, _Flushes())
+    def _closed(self) -> StoreClosedError:
+        return StoreClosedError(self.log_note.root)
 
     # ------------------------------------------------------------------ plugins
 
@@ -193,8 +172,7 @@ class PluginFlusher:
         # Such a plugin may have changes to save without a new message.
         again = again or runner.hooks.work is not None or runner.hooks.dispatch is None
         with self._lock:
-            self._check_open()
-            flushes = self._of(runner)
+            flushes = runner.flushes
             if flushes.has_failed:  # it is derived again when the plugin is opened again
                 return None
             if flushes.covers(place) and not again:
@@ -213,11 +191,12 @@ class PluginFlusher:
             flushes.wanted = place
             flush = functools.partial(self._flush, runner.hooks.flush, flushes)
             settle = functools.partial(self._settle, runner, flushes)
-            flushes.call = call = runner.request("reput_flush", flush, settle)
-            return call
+            calls = self._board.calls
+            flushes.call = calls.request(runner.name, "reput_flush", flush, settle)
+            return flushes.call
 
     def _flush(
-        self, hook: Callable[[], Any], flushes: _Flushes
+        self, hook: Callable[[], Any], flushes: Flushes
     ) -> tuple[PluginPosition, Any] | None:
         """Flush a plugin, on its thread; return what that covers, and the hook's answer."""
         with self._lock:
@@ -230,7 +209,7 @@ class PluginFlusher:
             flushes.inside = covered
         return covered, hook()
 
-    def _settle(self, runner: PluginRunner, flushes: _Flushes, call: Call) -> None:
+    def _settle(self, runner: PluginRunner, flushes: Flushes, call: Call) -> None:
         """Record the result of a flush."""
         if call.error is not None:
             waits = is_disk_full(call.error)  # the next round flushes what this one could not
@@ -251,15 +230,16 @@ class PluginFlusher:
     def _record(
         self,
         runner: PluginRunner,
-        flushes: _Flushes,
+        flushes: Flushes,
         covered: PluginPosition,
         answer: object = None,
     ) -> None:
         """Note that a plugin's files are on disk up to a place."""
-        self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
+        if answer is not None:
+            self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
         file = self._progress_files.get(runner.name)
         # Whether the plugin was opened again, or removed, meanwhile.
-        is_old = self._flushes.get(runner.name) is not flushes
+        is_old = runner.flushes is not flushes
         if file is not None and not is_old:
             record, last = covered.record_offset, self.log_note.last
             is_last = record == last.offset
@@ -299,8 +279,8 @@ class PluginFlusher:
             else:
                 missed[runner.name] = "it is being flushed"
         for _, call in requested:
-            if not call.thread and call.is_done:
-                self._check_open()
+            if not call.thread and call.is_done and self._is_over:
+                raise self._closed()
         return missed
 
     def _flush_failed(self, runner: PluginRunner, error: BaseException) -> None:
@@ -328,7 +308,7 @@ class PluginFlusher:
         note, kept, offsets = self.log_note, [], []
         for runner in self._board.runners.values():
             if runner.hooks.queue_offsets is not None:
-                covered = self._of(runner).covered
+                covered = runner.flushes.covered
                 kept.append(0 if covered is None else covered.store_timestamp)
                 offsets.append(0 if covered is None else covered.record_offset)
         old = note.checkpoint

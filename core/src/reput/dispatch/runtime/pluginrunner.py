@@ -32,7 +32,6 @@ batch.
 
 from __future__ import annotations
 
-import functools
 import logging
 import traceback
 from collections.abc import Callable
@@ -41,8 +40,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from reput.dispatch.config import HALT, SKIP, Retries
-from reput.dispatch.runtime.pluginstate import LiveFigures, Phase, PluginPosition, Stopped
-from reput.dispatch.runtime.pluginthread import Call
+from reput.dispatch.runtime.hookcalls import Call
+from reput.dispatch.runtime.pluginstate import (
+    Flushes,
+    LiveFigures,
+    Phase,
+    PluginPosition,
+    Stopped,
+)
 from reput.dispatch.runtime.runnercontext import SharedContext
 from reput.errors import StoreClosedError
 from reput.files.system.diskfull import is_disk_full
@@ -97,6 +102,8 @@ class PluginRunner:
         """Of batches; in seconds of the board's clock."""
         self.group: Any = None
         """The `ReadGroup` that dispatches to it; set by the loop, under the board's lock."""
+        self.flushes = Flushes()
+        """Kept, and replaced when the plugin is opened again, by the plugin flusher."""
         self.figures = LiveFigures(skipped_count)
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
@@ -175,18 +182,15 @@ class PluginRunner:
             The call, with its result or error. None if it must not be made: the plugin does not
             run, is at another position, or is inside of the same hook; or the store is closed.
         """
-        calls = self._board.calls
-        call = Call(self.name, hook, calls.now, calls.lock, function, then, self.ended)
-        call.ends_child = True
-        return call if calls.make(call, functools.partial(self._begin, at, by)) else None
 
-    def _begin(self, at: int | None, by: object, call: Call) -> bool:
-        with self._board.lock:
+        def may() -> bool:
             if at is None:
-                may = self.is_usable
-            else:
-                may = self.place.position == at and self.group is by and self.may_dispatch
-            return may and self._board.calls.begin(call)
+                return self.is_usable
+            return self.place.position == at and self.group is by and self.may_dispatch
+
+        calls = self._board.calls
+        call = Call(calls, self.name, hook, function, then)
+        return call if calls.make(call, may, ends_child=True) else None
 
     def request(
         self, hook: str, function: Callable[[], Any], then: Callable[[Call], None] | None = None
@@ -200,9 +204,8 @@ class PluginRunner:
         Raises:
             StoreClosedError: no more calls are made.
         """
-        return self._board.calls.request(
-            self.name, hook, function, then=then or self._stop_if_it_failed, after=self.ended
-        )
+        then = then or self._stop_if_it_failed
+        return self._board.calls.request(self.name, hook, function, then)
 
     def inside(self, hook: str) -> Call | None:
         """Return the call of ``hook``, made by `make`, that is under way; None without one."""
@@ -229,6 +232,7 @@ class PluginRunner:
         """
         with self._board.lock:  # so that a call that ends later finds the plugin stalled in it
             call = call.under_way
+            call.after = self.ended  # before it is asked whether it is done
             if call.is_done or not call.thread or call.idle_seconds < self._board.stall_seconds:
                 return False
             if self.phase not in _ACTIVE:

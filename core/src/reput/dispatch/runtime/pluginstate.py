@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+
+if TYPE_CHECKING:
+    from reput.dispatch.runtime.hookcalls import Call
 
 __all__ = [
     "READING",
     "WAITING",
+    "Flushes",
     "LiveFigures",
     "Phase",
     "PluginFigures",
@@ -63,6 +67,26 @@ class PluginPosition:
     """Where the last record that it was given begins; -1 if not known."""
     store_timestamp: int = 0
     """Store time of that record, ms."""
+
+
+@attrs.define(eq=False)
+class Flushes:
+    """The flushes of one plugin since it was opened; under the lock of `PluginFlusher`."""
+
+    call: Call | None = None
+    """The last one requested."""
+    wanted: PluginPosition | None = None
+    """What it has to cover; None once it has begun, and then that is in ``inside``."""
+    inside: PluginPosition | None = None
+    """What the one covers that has begun and whose result is not known."""
+    covered: PluginPosition | None = None
+    """What the last one covers that succeeded."""
+    has_failed: bool = False
+    """Whether one failed: none is made any more until the plugin is opened again."""
+
+    def covers(self, place: PluginPosition) -> bool:
+        """Whether the plugin's files are on disk up to ``place``."""
+        return self.covered is not None and self.covered.position >= place.position
 
 
 WAITING: Final = "waiting"

@@ -34,8 +34,8 @@ from reput.signalsafe import SafeEvent, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.runtime.groupcontext import GroupContext
+    from reput.dispatch.runtime.hookcalls import Call
     from reput.dispatch.runtime.pluginrunner import PluginRunner
-    from reput.dispatch.runtime.pluginthread import Call
     from reput.log.reader.batchreader import BatchReader, PrefetchingReader
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult

@@ -53,11 +53,6 @@ class ReputLoop:
         self._watch: PeriodicThread | None = None
         self.board.listen(self.wake)
 
-    @property
-    def groups(self) -> list[ReadGroup]:
-        """The shared group, and those of single plugins."""
-        return [self.shared, *self.own]
-
     def unread(self, runner: PluginRunner) -> str | None:
         """Return why the log cannot be read for a plugin; None if it can."""
         error = None if runner.group is None else runner.group.read_error
@@ -184,7 +179,7 @@ class ReputLoop:
         self.wake()
         limit = time.monotonic() + self.board.stall_seconds + 2 * LONGEST_REST
         with self.board.lock:
-            groups = self.groups
+            groups = self.shared, *self.own
         for group in groups:
             while group.thread is not None and group.thread.is_alive():
                 group.thread.join(0.05)
@@ -198,7 +193,7 @@ class ReputLoop:
 
     def wake(self) -> None:
         """Wake all groups: there may be work, or a caller that waits."""
-        for group in self.groups:
+        for group in (self.shared, *self.own):
             group.awake.set()
 
     # ------------------------------------------------------------------ waiting

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import attrs
 
 from reput.dispatch.config import DispatchConfig
-from reput.signalsafe import SafeEvent, new_lock
+from reput.signalsafe import SafeEvent
 
 if TYPE_CHECKING:
-    from reput.dispatch.runtime.hookcalls import HookCalls
-    from reput.dispatch.runtime.pluginthread import Call
+    from reput.dispatch.runtime.hookcalls import Call, HookCalls
 
 __all__ = ["SharedContext"]
 
@@ -35,8 +34,10 @@ class SharedContext(Generic[R]):
     """All calls of plugins that are under way."""
     now: Callable[[], float] = time.monotonic
     """Returns monotonic seconds, for pauses between retries."""
-    lock: threading.RLock = attrs.field(factory=new_lock)
-    """Guards the plugins' states and their assignment to read groups."""
+    lock: threading.RLock = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.calls.lock, takes_self=True)
+    )
+    """Guards the plugins' states, their assignment to read groups, and their calls."""
     runners: dict[str, R] = attrs.field(factory=dict, init=False)
     """The plugins by name, in dispatch order; replaced as a whole."""
     halted: str | None = attrs.field(default=None, init=False)

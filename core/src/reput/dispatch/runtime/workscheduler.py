@@ -22,8 +22,8 @@ from reput.dispatch.runtime.hookcalls import is_users_interrupt
 from reput.errors import StoreClosedError
 
 if TYPE_CHECKING:
+    from reput.dispatch.runtime.hookcalls import Call
     from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
-    from reput.dispatch.runtime.pluginthread import Call
 
 logger = logging.getLogger(__name__)
 

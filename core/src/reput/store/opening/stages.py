@@ -9,6 +9,7 @@ to undo it is entered into a `Rollback`.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -205,7 +206,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
                 request.outer.make_directory(root, durable=True)
             except (FileExistsError, NotADirectoryError) as error:
                 raise StoreNotFoundError(root, f"{EXPECTED}; {error.filename} is a file") from None
-        undoing.in_any_case(lambda: _give_up(lock, disk, calls))
+        undoing.in_any_case(functools.partial(_give_up, lock, disk, calls))
         lock.acquire()
     else:
         ledger = _look_at_broker_files(root, disk, problems, found)

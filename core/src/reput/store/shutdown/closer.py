@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -102,7 +103,7 @@ class Closer:
         # locks that the call holds.
         self.parts.log.end_interrupted_append(refusal)
         with locks_released():
-            if not self._once.run(lambda: self._close(refusal, seconds), seconds):
+            if not self._once.run(functools.partial(self._close, refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
                     "store", None, None, f"another thread has not closed it after {seconds:g} s"
                 )
