@@ -134,6 +134,8 @@ def test_a_timer_log_that_has_messages_twice_after_a_kill_is_healthy(tmp_path, c
 
     assert {each.kind for each in report.findings} <= {"store.wheel-snapshots"}
     assert "schedule" in {each.part for each in report.not_checked}  # it was usable
+    with opened(root, "r", plugins=["consumequeue", "schedule"]) as store:
+        assert store.plugin("schedule").scheduled().message_count == 135  # each of them once
 
 
 def test_info_does_not_advise_to_open_for_writing(tmp_path):

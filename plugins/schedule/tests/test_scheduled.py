@@ -141,3 +141,54 @@ def test_what_is_carried_on_is_counted_once_after_kills(tmp_path, seed):
         with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
             assert len(told(reader)) == count
         assert len(told(delayed.store)) == count
+
+
+def cancel_in_many_ways(delayed, chance):
+    """Cancel one message, or one that is not there; by one record or by two, once or twice."""
+    body = chance.choice([*sorted(delayed.due), "nobody"])
+    due = delayed.due.get(body, delayed.clock() + 5 * SECOND)
+    if due - delayed.clock() < 2 * SECOND:
+        return
+    if chance.random() < 0.5:  # as a release of RocketMQ does
+        key = chance.choice([body, f"Topic+{body}"])
+        named = {"TIMER_DEL_UNIQKEY": key, "UNIQ_KEY": body, "TIMER_DELIVER_MS": str(due)}
+        delayed.store.put(reput.Message("Topic", b"0", properties=named))
+    else:
+        delayed.store.plugin("schedule").cancel("Topic", unique_key=body, deliver_at=due)
+    delayed.cancelled.add(body)
+
+
+def lives_with_cancellations(root, seed):
+    """Put, cancel, let time pass, set the clock back, flush and kill; yield after each step."""
+    chance = random.Random(seed)
+    delayed = Delayed(root / "0", ManualClock(), roll_window_slots=20).open()
+    for number in range(30):
+        delayed.put_in(f"{number}", chance.choice((4, 5, 5, 6, 30, 60)) * SECOND)
+        for _ in range(chance.randrange(2)):
+            cancel_in_many_ways(delayed, chance)
+        if chance.random() < 0.4:
+            delayed.pass_time(chance.randrange(4) * SECOND)
+        if chance.random() < 0.4:
+            delayed.store.flush()
+        if chance.random() < 0.15:
+            left = root / f"{number + 1}"
+            copy_store(delayed.root, left)
+            delayed.close()
+            delayed.root = left
+            delayed.open()
+            if chance.random() < 0.5:
+                delayed.store.wait_dispatched()
+                delayed.work(1)
+        waiting = set(delayed.due) - delayed.cancelled - set(delayed.delivered())
+        yield delayed, len(waiting)
+    delayed.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.costly
+def test_what_is_cancelled_does_not_count(tmp_path, seed):
+    for delayed, count in lives_with_cancellations(tmp_path, seed):
+        plugins = ["consumequeue", type(delayed.plugin)()]
+        with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
+            assert len(told(reader)) == count
+        assert len(told(delayed.store)) == count

@@ -1,4 +1,4 @@
-"""What waits for the timer: by the wheel (`pending_of`), and by the end of the log (`LogTail`).
+"""`LogTail`: what the end of the log says of messages that wait for the timer.
 
 A message waits as soon as it is in the log. It is on the wheel after its dispatch, and its delivery
 is in the checkpoint after a flush; a kill may come before either. The answer to what waits follows
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_schedule.timerwheel.deliverysteps import late_records
 from reput_schedule.timerwheel.files.placement import numbers_of, parked_rows, place
-from reput_schedule.timerwheel.files.slotchain import read_chain, slot_ticks
-from reput_schedule.timerwheel.files.timerfiles import deltas_of
+from reput_schedule.timerwheel.files.slotchain import slot_ticks
+from reput_schedule.timerwheel.files.timerfiles import records_of
 from reput_schedule.timerwheel.layout import (
     PROPERTY_DEQUEUE_MS,
     PROPERTY_ENQUEUE_MS,
     PROPERTY_OUT_MS,
+    RECORD_DTYPE,
     TIMER_TOPIC,
 )
 
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 
     from reput.log import LogView
     from reput.record import DispatchBatch
-    from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
     from reput_schedule.timerwheel.files.timercheckpoint import TimerCheckpoint
 
     Integers = npt.NDArray[np.int64]
+    Records = npt.NDArray[np.void]
 
-__all__ = ["LogTail", "pending_of"]
+__all__ = ["LogTail"]
 
-_END: Final = 1 << 62  # a physical offset above every log
 _LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
@@ -49,8 +48,8 @@ class LogTail:
     """Slots ahead above which a message rolls."""
     seen_to: int
     """Physical offset."""
-    _parked: list[Integers] = attrs.field(factory=list)
-    """Columns: physical offset, tick, change of the tick's count."""
+    _parked: list[Records] = attrs.field(factory=list)
+    """The records that the timer log gets of them."""
     _delivered: list[Integers] = attrs.field(factory=list)
     """Columns: physical offset, tick of the slot that the message left."""
 
@@ -71,12 +70,8 @@ class LogTail:
             return
         parked = parked_rows(batch, 0)
         if parked is not None and len(parked):
-            _, times, _ = place(parked.out, parked.stored, self.precision, self.window)
-            deltas = np.where(parked.is_delete, -1, 1)
-            self._parked.append(
-                np.column_stack([parked.physical_offset, times // self.precision, deltas])
-            )
-        times, is_given = numbers_of(batch.text(PROPERTY_DEQUEUE_MS))
+            self._parked.append(records_of(parked, self.precision, self.window))
+        _, is_given = numbers_of(batch.text(PROPERTY_DEQUEUE_MS))
         rows = np.flatnonzero(is_given)
         if len(rows):
             self._delivered.append(
@@ -95,67 +90,33 @@ class LogTail:
         ticks: Integers = np.where(rolls, times, out[rows]) // self.precision
         return ticks
 
-    def change(
-        self,
-        ticks: Integers,
-        counts: Integers,
-        *,
-        covered_to: int,
-        copies: range,
-        reached: TimerCheckpoint,
-    ) -> tuple[Integers, Integers]:
-        """Correct what the timer's files say waits, ``counts`` at ``ticks``, by the log.
+    def coming(self, covered_to: int, reached: TimerCheckpoint) -> Records:
+        """Return the records of messages that wait and are not on the wheel.
 
         Args:
-            ticks: ``(n,)`` int64.
-            counts: ``(n,)`` int64, each above 0.
             covered_to: physical offset below which every parked message is on the wheel.
-            copies: range of physical offsets in which the timer's files count no delivered message
-                as delivered.
             reached: how far messages were delivered according to the timer's files.
         """
-        parked = np.concatenate([np.zeros((0, 3), np.int64), *self._parked])
-        parked = parked[parked[:, 0] >= covered_to]
-        is_delivered = np.zeros(len(parked), np.bool_)
+        records = np.concatenate([np.zeros(0, RECORD_DTYPE), *self._parked])
+        records = records[records["physical_offset"] >= covered_to]
+        times = slot_ticks(records, self.precision) * self.precision
+        is_delivered = np.zeros(len(records), np.bool_)
         for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
-            is_delivered |= (parked[:, 1] * self.precision < read) & (parked[:, 0] < end)
-        parked = parked[~is_delivered]
-        every, which = np.unique(np.concatenate([ticks, parked[:, 1]]), return_inverse=True)
-        given = np.concatenate([counts, parked[:, 2]])
-        sums = np.bincount(which.reshape(-1), given, len(every)).astype(np.int64)
+            is_delivered |= (times < read) & (records["physical_offset"] < end)
+        return records[~is_delivered]
+
+    def take_copies(self, ticks: Integers, counts: Integers, copies: range) -> None:
+        """Lower counts by the messages whose delivery only the log shows.
+
+        Args:
+            ticks: ``(n,)`` int64, ascending.
+            counts: ``(n,)`` int64, what waits at `ticks`; changed in place.
+            copies: range of physical offsets in which the timer's files count no delivered message
+                as delivered.
+        """
         delivered = np.concatenate([np.zeros((0, 2), np.int64), *self._delivered])
         for offset, tick in delivered.tolist():
-            at = int(every.searchsorted(tick))
-            # A copy whose slot is empty left it before, and is counted in `reached`.
-            if offset in copies and at < len(every) and every[at] == tick and sums[at] > 0:
-                sums[at] -= 1
-        wanted = sums > 0
-        return every[wanted], sums[wanted]
-
-
-def pending_of(agenda: DeliveryProgress) -> tuple[Integers, Integers]:
-    """Return delivery times, ms, ascending, and message counts; ``(n,)`` int64 each."""
-    precision, reached = agenda.precision, agenda.reached
-    ticks, counts, _ = agenda.files.wheel.pending()
-    for tick in np.unique(ticks).tolist() if reached.marks else []:
-        if reached.floor(tick * precision):  # the clock was set back: a part is delivered
-            rows = ticks == tick
-            counts[rows] = 0
-            counts[np.argmax(rows)] = _count(agenda, tick)
-    late = late_records(agenda.late_records(), reached.read_timestamp // precision, precision)
-    ticks = np.concatenate([ticks, slot_ticks(late, precision)])
-    counts = np.concatenate([counts, deltas_of(late)])
-    every, which = np.unique(ticks, return_inverse=True)
-    sums = np.bincount(which.reshape(-1), counts, len(every)).astype(np.int64)
-    wanted = sums > 0
-    return (every[wanted] + 1) * precision, sums[wanted]
-
-
-def _count(agenda: DeliveryProgress, tick: int) -> int:
-    """Return the messages of a slot that are not delivered, less cancellations."""
-    files, precision = agenda.files, agenda.precision
-    floor = agenda.reached.floor(tick * precision)
-    return sum(
-        int(deltas_of(read_chain(files.log, chain, tick, precision, floor, _END)).sum())
-        for chain in files.wheel.chains(tick)
-    )
+            at = int(ticks.searchsorted(tick))
+            # A copy whose slot is empty left it before, and is counted as delivered.
+            if offset in copies and at < len(ticks) and ticks[at] == tick and counts[at] > 0:
+                counts[at] -= 1

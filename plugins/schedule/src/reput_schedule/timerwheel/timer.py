@@ -41,7 +41,7 @@ from reput_schedule.timerwheel.layout import (
     TIMER_TOPIC,
 )
 from reput_schedule.timerwheel.notedtime import noted_time, wrong_entries
-from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
+from reput_schedule.timerwheel.pendingmessages import LogTail
 from reput_schedule.timerwheel.persistence import TimerPersistence
 from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 from reput_schedule.timerwheel.timerparking import (
@@ -49,6 +49,7 @@ from reput_schedule.timerwheel.timerparking import (
     deliver_timestamp_of,
     park,
 )
+from reput_schedule.timerwheel.waitingcounts import WaitingCounts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -94,6 +95,7 @@ class Timer:
         self._log_file_size = log_file_size
         self._lock = threading.RLock()
         self._saving = TimerPersistence(context, self._lock)
+        self._counts = WaitingCounts(TimerDelivery(context), precision_ms)
         self._use(precision_ms)
         self._delivery = TimerDelivery(context)
         self._dispatched_to = 0
@@ -110,6 +112,8 @@ class Timer:
             self._context, precision, self._roll_window_slots, self._log_file_size, distrust
         )
         self._agenda = DeliveryProgress(self._files, precision)
+        if precision != self._counts.precision:
+            self._counts = WaitingCounts(TimerDelivery(self._context), precision)
 
     # ------------------------------------------------------------------ opening
 
@@ -462,15 +466,11 @@ class Timer:
         return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
 
     def _waiting(self, tail: LogTail, covered_to: int, copies: range) -> tuple[Integers, Integers]:
-        times, counts = pending_of(self._agenda)
-        ticks, counts = tail.change(
-            times // self._precision - 1,
-            counts,
-            covered_to=covered_to,
-            copies=copies,
-            reached=self._agenda.reached,
-        )
-        return (ticks + 1) * self._precision, counts
+        coming = tail.coming(covered_to, self._agenda.reached)
+        ticks, counts = self._counts.of(self._agenda, coming)
+        tail.take_copies(ticks, counts, copies)
+        wanted = counts > 0
+        return (ticks[wanted] + 1) * self._precision, counts[wanted]
 
     def report(self) -> dict[str, object]:
         """Return facts for people, JSON-like."""

@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TimerDelivery"]
+__all__ = ["Names", "TimerDelivery", "key_of", "names_of"]
+
+Names = frozenset[tuple[int, str]]
+"""Ticks and keys."""
 
 _SPAN_MAX = 1 << 20  # bytes of the log read at once
 _GAP_MAX = 1 << 14  # bytes between two messages that are read and thrown away
@@ -124,7 +127,7 @@ class TimerDelivery:
         found: Cancelled = set()
         for row, view in zip(rows.tolist(), self.load(records[rows]), strict=True):
             if view is not None:
-                found.add((int(ticks[row]), _key_of(view.properties)))
+                found.add((int(ticks[row]), key_of(view.properties)))
         return found
 
     # ------------------------------------------------------------------ delivering
@@ -146,7 +149,7 @@ class TimerDelivery:
         for row, view in zip(normal.tolist(), self.load(records[normal]), strict=True):
             if view is None:
                 continue
-            if _is_cancelled(view, int(ticks[row]), cancelled):
+            if cancelled and not cancelled.isdisjoint(names_of(view.properties, int(ticks[row]))):
                 self.cancelled += 1
                 continue
             message = self._message(view, records[row], now)
@@ -216,7 +219,7 @@ def _last_of_run(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], fi
     return last
 
 
-def _key_of(properties: Mapping[str, str]) -> str:
+def key_of(properties: Mapping[str, str]) -> str:
     """Return what a cancellation names, with the topic if it is known."""
     key, topic = properties.get(PROPERTY_DELETE_KEY, ""), properties.get(PROPERTY_REAL_TOPIC, "")
     if properties.get(PROPERTY_TAGS) != RECALL_TAG or key.startswith(f"{topic}+"):
@@ -224,17 +227,14 @@ def _key_of(properties: Mapping[str, str]) -> str:
     return f"{topic}+{key}"  # a recall is of its own topic
 
 
-def _is_cancelled(view: MessageView, tick: int, cancelled: Cancelled) -> bool:
-    """Return whether the message is cancelled, or is a cancellation that a roll carried here."""
-    if not cancelled:
-        return False
-    properties = view.properties
+def names_of(properties: Mapping[str, str], tick: int) -> Names:
+    """Return by what a message of that slot is cancelled, or a cancellation that rolled there."""
     key = properties.get(PROPERTY_UNIQ_KEY)
     if key is None:
-        return False
+        return frozenset()
     topic = properties.get(PROPERTY_REAL_TOPIC, "")
     # Releases but 5.3 name the key alone.
-    return (tick, f"{topic}+{key}") in cancelled or (tick, key) in cancelled
+    return frozenset({(tick, f"{topic}+{key}"), (tick, key)})
 
 
 def _copy(view: MessageView, rolls: bool, enqueued: int, now: int) -> Message | None:

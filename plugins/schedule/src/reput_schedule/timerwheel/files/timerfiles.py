@@ -300,16 +300,9 @@ class TimerFiles:
         Raises:
             OSError: the timer log cannot be written; nothing has changed.
         """
-        enqueued, slot_time, rolls = place(parked.out, parked.stored, self._precision, self._window)
-        records = np.zeros(len(parked), RECORD_DTYPE)
-        records["size"] = RECORD_SIZE
-        records["magic"] = parked.magic(rolls)
-        records["enqueued"], records["delay"] = enqueued, slot_time - enqueued
-        records["physical_offset"] = parked.physical_offset
-        records["message_size"] = parked.size
-        records["topic_hash"] = parked.topic_hash
+        records = records_of(parked, self._precision, self._window)
         positions = self.log.positions_of(self.log.end, len(records))
-        ticks = slot_time // self._precision
+        ticks = slot_ticks(records, self._precision)
         undo = self.wheel.remember(ticks)
         records["previous"] = self.wheel.add(ticks, positions, deltas_of(records))
         try:
@@ -323,6 +316,19 @@ class TimerFiles:
     def close(self) -> None:
         """Close the files."""
         self.log.close()
+
+
+def records_of(parked: Parked, precision: int, window: int) -> Records:
+    """Return ``(n,)`` records for ``parked``, which lead to no other record yet."""
+    enqueued, slot_time, rolls = place(parked.out, parked.stored, precision, window)
+    records = np.zeros(len(parked), RECORD_DTYPE)
+    records["size"] = RECORD_SIZE
+    records["magic"] = parked.magic(rolls)
+    records["enqueued"], records["delay"] = enqueued, slot_time - enqueued
+    records["physical_offset"] = parked.physical_offset
+    records["message_size"] = parked.size
+    records["topic_hash"] = parked.topic_hash
+    return records
 
 
 def deltas_of(records: Records) -> Integers:
