@@ -231,6 +231,20 @@ def test_a_plugin_whose_flush_raised_after_it_was_stalled_does_not_go_on_in_betw
     assert (driven.runner.phase, driven.runner.cut_to) == (Phase.SUSPENDED, 7)
 
 
+def test_a_plugin_waits_for_those_that_it_requires_and_for_all_when_one_halts():
+    driven = Driven()
+    needing = PluginRunner(driven.board, "two", PluginHooks(), 0, frozenset({"one"}))
+    driven.board.runners["two"] = needing
+    assert needing.may_run
+
+    driven.runner.suspend(Stopped.BY_USER)
+    assert (needing.is_usable, needing.may_run) == (True, False)
+    driven.runner.resume(0)
+    assert needing.may_run
+    driven.board.halt("three")
+    assert (needing.is_usable, needing.may_run) == (False, False)
+
+
 STATE = {"phase", "place", "position", "stopped", "last_error", "cut_to", "halted"}
 
 
