@@ -17,7 +17,6 @@ from reput_tools.cli.root import reput as command
 from reput_tools.offline import LocalEngine
 
 SPLIT = 1 << 16
-DAY = 86_400_000
 
 
 @pytest.fixture(scope="module")

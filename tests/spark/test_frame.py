@@ -139,13 +139,6 @@ def test_no_rows_leave_a_store_as_it_is(tmp_path):
     assert bodies_of(root) == OLD_BODIES
 
 
-def test_only_nothing_is_overwritten(tmp_path):
-    root = made(tmp_path / "store", rows=OLD)
-
-    with pytest.raises(SparkReputError, match=r"\[REPUT_OPTION\].*never overwritten"):
-        staged(root, PARTITIONS, overwrite=True)
-
-
 def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(tmp_path):
     root = tmp_path / "store"
     writing = staged(root, PARTITIONS, overwrite=True, file_size=4_096)
@@ -160,15 +153,6 @@ def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(tmp_pa
 
 
 # --------------------------------------------------------------------------- what is refused
-
-
-def test_a_row_that_the_store_would_refuse_is_refused_by_its_task(tmp_path):
-    root = made(tmp_path / "store")
-
-    with pytest.raises(SparkReputError, match=r"\[REPUT_ROW\] partition 1, .*row 0: bytes, in fil"):
-        staged(root, [[], [rows_of(0, 1, body=[b"x" * 5_000])]])
-
-    assert bodies_of(root) == []
 
 
 def test_a_task_without_its_staging_directory_says_so(tmp_path):
@@ -186,26 +170,9 @@ def stage_again(plan):
     return stage_segment([rows_of(0, 3)], plan, 0, 0, Disk())
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/store", "hdfs:/data/store", "gs://b/s"])
-def test_a_path_of_no_directory_is_refused_with_what_to_do(path):
-    with pytest.raises(SparkReputError, match=r"\[REPUT_OPTION\] .*name a directory .* copy it"):
-        staged(path, PARTITIONS)
-
-
 def test_copies_have_no_stamps(tmp_path):
     with pytest.raises(SparkReputError, match=r"\[REPUT_OPTION\] option 'stamp'.*keep and raw"):
         options_of(tmp_path, stamp="true", raw="true")
-
-
-def test_a_store_that_is_opened_meanwhile_is_waited_for(tmp_path):
-    root = made(tmp_path / "store")
-    writing = staged(root, PARTITIONS)
-    other = reput.open(root, plugins=())
-    writing.sink.opening.wait = lambda seconds: other.close()
-
-    writing.commit()
-
-    assert bodies_of(root) == BODIES
 
 
 def test_a_store_that_stays_open_is_an_error_and_nothing_is_left(tmp_path):

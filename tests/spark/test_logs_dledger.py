@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 
 import pytest
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 from sparkstores import fill, messages_of
 
 import reput
-from reput.errors import CorruptFileError
-from reput_arrow.logs.logopening import open_log
 from reput_arrow.logs.logplace import LEDGER
 from reput_spark import ReadOptions, SparkReputError
 from reput_spark.reader.tasks import find_logs, plan_tasks, read_task
@@ -247,23 +244,3 @@ def test_any_damage_loses_no_entry_but_those_that_it_hits(at, spoiled, tmp_path_
     }
     assert set(made.offsets) - hit <= set(found)
     assert found == sorted(found)
-
-
-def test_a_whole_store_of_java_in_entries(tmp_path, golden_store, golden_rows):
-    rows = golden_rows("basic", "put")
-    made = written(tmp_path, messages_of(golden_store("basic")), file_size=1 << 20)
-
-    found = rows_of(made.directory)
-
-    assert [row["body"].hex() for row in found] == [row["body"] for row in rows]
-    assert json.dumps([row["queue_offset"] for row in found]) == json.dumps(
-        [row["queue_offset"] for row in rows]
-    )
-
-
-def test_opening_a_ledger_whose_files_do_not_fit_is_told(ledger):
-    (place,) = find_logs([str(ledger.directory)])
-    (ledger.directory / f"{FILE_SIZE:020d}").unlink()
-
-    with pytest.raises(CorruptFileError, match="missing"):
-        open_log(place)

@@ -11,7 +11,6 @@ import pytest
 from sparkstores import FILE_SIZE, forged_store, messages_of
 
 import reput
-from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reader.tasks import plan_tasks, read_task
 from reput_spark.source.datasource import ReputDataSource
@@ -55,21 +54,6 @@ def damage(store, physical_offset, at=4):
         file.write(b"\xff\xff\xff\xff")
 
 
-def test_every_column_is_that_of_the_log(plain_store):
-    options = options_of(plain_store)
-    with reput.open(plain_store, "r", plugins=()) as opened:
-        expected = [
-            {**row, "store": str(plain_store)}
-            for batch in opened.scan()
-            for row in to_arrow(batch, unit="us").to_pylist()
-        ]
-
-    rows = rows_of(options, [*(column.name for column in COLUMNS), "store"])
-
-    assert rows == expected
-    assert len(rows) == 400
-
-
 def test_columns_come_in_the_order_that_is_asked_for(plain_store):
     first = rows_of(options_of(plain_store), ["store", "flag", "topic"])[1]
 
@@ -85,14 +69,6 @@ def test_a_projection_of_no_column_counts(plain_store):
     )
 
     assert count == 400
-
-
-def test_rows_of_several_stores_say_which_is_theirs(plain_store, store):
-    options = ReadOptions.parse({"paths": f'["{plain_store}", "{store}"]'})
-
-    rows = rows_of(options, ["store", "physical_offset"])
-
-    assert [row["store"] for row in rows] == [str(plain_store)] * 400 + [str(store)] * 400
 
 
 def test_small_splits_are_all_of_the_log_once(tmp_path):
@@ -197,13 +173,6 @@ def test_a_forged_body_fails_and_never_becomes_rows(tmp_path):
     assert offsets(options_of(tmp_path / "store", split_size="file")) == whole
     for corrupt in ("skip", "collect"):
         assert offsets(options_of(tmp_path / "store", corrupt=corrupt, **splits)) == whole
-
-
-def test_files_that_are_missing_are_told_when_the_read_is_planned(store):
-    sorted((store / "commitlog").iterdir())[1].unlink()
-
-    with pytest.raises(SparkReputError, match=r"\[REPUT_DAMAGED\].*missing"):
-        plan_tasks(options_of(store))
 
 
 def test_a_file_that_is_cut_between_planning_and_reading_is_told(store):

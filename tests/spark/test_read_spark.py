@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import ipaddress
-import json
 import shutil
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.errors import AnalysisException, PySparkException, PythonException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
-from sparkstores import forged_store, messages_of
+from sparkstores import messages_of
 
 import reput
 from reput_arrow import COLUMNS, to_arrow
 from reput_spark import SparkReputError, code_of, read
 from reput_spark.source.schema import DEFAULT_COLUMNS
 
-GOLDEN = ["basic", "slow", "v6", "transaction", "delay", "ext"]
 COLUMN_NAMES = [*(each.name for each in COLUMNS), "store"]
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def sorted_table(frame):
@@ -31,52 +27,7 @@ def sorted_table(frame):
     return frame.toArrow().sort_by([("store", "ascending"), ("physical_offset", "ascending")])
 
 
-def ms(time):
-    return (time - EPOCH) // dt.timedelta(milliseconds=1)
-
-
-def expanded(text):
-    """Java prints IPv6 addresses without shortening them."""
-    address, _, port = text.removeprefix("/").rpartition(":")
-    return ipaddress.ip_address(address.strip("[]")), int(port)
-
-
-def properties_of(text):
-    """As Java reads them: what has no value is none."""
-    entries = [entry.split("\x01") for entry in text.split("\x02")]
-    return {entry[0]: entry[1] for entry in entries if len(entry) == 2 and entry[1]}
-
-
-@pytest.mark.parametrize("case", GOLDEN)
-def test_rows_say_what_java_says_of_its_stores(case, spark, golden_store, golden_rows):
-    expected = {row["physical_offset"]: row for row in golden_rows(case, "put")}
-    frame = spark.read.format("reput").option("columns", "*").load(str(golden_store(case)))
-
-    rows = {row["physical_offset"]: row for row in frame.toArrow().to_pylist()}
-
-    assert set(expected) <= set(rows)
-    if case != "delay":  # delivered copies were not put by the test program
-        assert len(rows) == len(expected)
-    for offset, java in expected.items():
-        row = rows[offset]
-        for name in (
-            *("topic", "queue_id", "queue_offset", "size", "sys_flag", "flag", "body_crc"),
-            *("reconsume_times", "prepared_transaction_offset", "uniq_key", "msg_id"),
-        ):
-            assert row[name] == java[name], name
-        assert row["body"].hex() == java["body"]
-        assert (row["tags"] or None) == (java["tags"] or None)
-        assert " ".join(row["keys"]) == (java["keys"] or "")
-        assert dict(row["properties"]) == properties_of(java["properties"])
-        assert ms(row["born_timestamp"]) == java["born_timestamp"]
-        assert ms(row["store_timestamp"]) == java["store_timestamp"]
-        assert expanded(row["born_host"]) == expanded(java["born_host"])
-        assert expanded(row["store_host"]) == expanded(java["store_host"])
-        if row["topic"] != "SCHEDULE_TOPIC_XXXX":  # there Java says the deliver time instead
-            assert row["tags_code"] == java["tags_code"]
-
-
-@pytest.mark.parametrize("case", ["demo", "batch", "trimmed"])
+@pytest.mark.parametrize("case", ["demo", "batch", "trimmed", "v6", "transaction", "delay"])
 def test_every_column_of_a_store_is_what_the_log_gives_without_spark(case, spark, golden_store):
     root = golden_store(case)
     with reput.open(root, "r", plugins=()) as store:
@@ -205,17 +156,6 @@ def test_sql_reads_a_store_through_a_view(spark, plain_store):
     spark.catalog.dropTempView("log")
 
 
-def test_damage_is_told_by_the_code_in_the_text_of_sparks_error(spark, tmp_path):
-    _, at = forged_store(tmp_path / "store", before=400)
-
-    with pytest.raises(PythonException, match="one piece") as failure:
-        read(spark, tmp_path / "store", split_size=at - 20).count()
-
-    assert code_of(failure.value) == "DAMAGED"
-    assert read(spark, tmp_path / "store", split_size="file").count() == 702
-    assert read(spark, tmp_path / "store", split_size=at - 20, corrupt="skip").count() == 702
-
-
 def test_damage_is_collected_as_rows(spark, tmp_path, plain_store):
     shutil.copytree(plain_store, tmp_path / "store")
     victim = messages_of(plain_store)[30].physical_offset
@@ -268,18 +208,3 @@ def test_people_are_told_of_mistakes_without_spark(spark, plain_store):
         read(spark, plain_store, columns=["keyz"])
     with pytest.raises(SparkReputError, match="'min_ofset'"):
         read(spark, plain_store, min_ofset=5)
-
-
-def test_a_log_without_records_is_an_empty_frame(spark, tmp_path):
-    (tmp_path / f"{0:020d}").write_bytes(bytes(4_096))
-
-    assert read(spark, tmp_path).count() == 0
-
-
-def test_a_schema_of_a_log_is_json_that_spark_understands(spark, plain_store):
-    frame = spark.read.format("reput").option("columns", "*").load(str(plain_store))
-
-    names = [field["name"] for field in json.loads(frame.schema.json())["fields"]]
-    assert names[-1] == "store"
-    assert dict(frame.dtypes)["properties"] == "map<string,string>"
-    assert dict(frame.dtypes)["store_timestamp"] == "timestamp"

@@ -155,25 +155,6 @@ def test_a_third_partys_plugin_is_built_unchanged(
     assert built["consumequeue"].split_count == 4
 
 
-def test_a_third_partys_table_is_built_from_splits(spark, send, tmp_path):
-    send("counter", "reput_counter:CounterPlugin", sources_of("counter"))
-    path, query = tmp_path / "store", "SELECT * FROM counter ORDER BY 1, 2, 3"
-    config = {"commitlog": CONFIG["commitlog"]}
-    with reput.open(path, plugins=["counter"], config=config) as store:
-        fill(store)
-        store.wait_dispatched()
-        before = store.plugin("counter").query(query)
-    shutil.rmtree(path / "counter")
-
-    (built,) = rebuild(spark, path, split_size=SPLIT)
-
-    with reput.open(path, "r", plugins=["counter"]) as store:
-        assert store.plugin("counter").query(query) == before
-    assert (built.message_count, built.reason) == (16_000, None)
-    assert built.split_count > 1
-    assert sum(row[3] for row in before) == 16_000
-
-
 def _without_index():
     return {name: section for name, section in CONFIG.items() if name != "index"}
 
@@ -212,37 +193,6 @@ def test_a_task_that_fails_first_is_begun_anew_and_counted_once(spark, tmp_path)
     assert found == [(0, 0), (1, 1), (2, 0), (3, 1)]
     assert told[-1] == 40
     assert told == sorted(told)
-
-
-def test_a_rebuild_whose_tasks_all_fail_first_gives_the_same_bytes(spark, path, tmp_path):
-    before = derived(path)
-    engine = SparkEngine(spark)
-    run = engine.run
-
-    def failing_first(work, tasks, told):
-        marks = str(tmp_path / f"round of {type(tasks[0]).__name__}")
-        os.makedirs(marks)
-        return run(functools.partial(_half_first, work, marks), tasks, told)
-
-    engine.run = failing_first
-    for name in before:
-        shutil.rmtree(path / name)
-
-    run_rebuild(path, (), engine, split_size=SPLIT)
-
-    assert derived(path) == before
-    assert nothing_is_left_behind(path)
-
-
-def _half_first(work, marks, task, report):
-    """The first attempt does all of its work and then is lost."""
-    result = work(task, report)
-    mark = os.path.join(marks, str(task))
-    if not os.path.exists(mark):
-        with open(mark, "x"):
-            pass
-        raise OSError("the executor was lost")
-    return result
 
 
 def test_workers_that_are_killed_change_nothing(spark, path, tmp_path):

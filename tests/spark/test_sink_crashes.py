@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sinkrows import FILE_SIZE, QUERY, bodies_of, expected, options_of, rows_of, sink_of
+from sinkrows import FILE_SIZE, QUERY, bodies_of, options_of, rows_of, sink_of
 
 import reput
 from reput.files import Disk
@@ -264,7 +264,3 @@ def test_rows_that_a_plugin_put_aside_are_not_put_again(tmp_path):
     sink_of(directory_in(later), disk=later).commit([segment], 0)
 
     assert sorted(bodies_of(directory_in(later))) == ["1", "1", "1", "1", "2"]
-
-
-def test_the_rows_of_a_batch_are_those_that_are_expected():
-    assert len(all_rows(1)) == len(expected(0, counts=COUNTS)) + TWINS * len(COUNTS)

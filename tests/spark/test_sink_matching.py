@@ -112,12 +112,6 @@ def _stated(row):
     return (*row[:5], BORN if row[5] is None else row[5])
 
 
-def test_rows_that_differ_in_their_keys_alone_are_other_rows(tmp_path):
-    rows = [(b"", f"k{number}", None, (), 0, None) for number in range(3)]
-
-    assert found_in(tmp_path, rows, map(message_of, rows[1:])) == [False, True, True]
-
-
 def test_a_delivery_tells_of_its_row_where_the_record_it_came_from_was_lost(tmp_path):
     delayed = (b"", "k", None, (("DELAY", "3"),), 0, None)
     direct = (b"", "k", None, (), 0, None)

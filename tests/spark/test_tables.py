@@ -12,7 +12,6 @@ from reportedstore import HALVES, STRANGE, make_store
 import reput
 from reput_spark import tables
 
-HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 making = pytest.importorskip("reput_tools.doctor.storereport.reportbuilder")
 
 
@@ -27,14 +26,6 @@ def brokers(tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(brokers):
     return making.make_report(brokers / "broker-a" / "store")
-
-
-def rows_of(frame, *columns):
-    return sorted(tuple(row) for row in frame.select(*columns).collect())
-
-
-def ms(column):
-    return f"unix_millis({column})"
 
 
 @pytest.fixture(scope="module", params=["log", "queues", "queues behind"])

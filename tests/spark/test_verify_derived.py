@@ -36,43 +36,10 @@ def spoil(root):
         file.write(b"\xee")
 
 
-@pytest.fixture
-def java_path(golden_store):
-    return golden_store("basic")
-
-
 def compared(root):
     """What `reput_spark.jobs.rebuild.rebuild` finds with ``check``, in this process."""
     with LocalEngine(1) as engine:
         return run_rebuild(root, (), engine, check=True)
-
-
-def test_a_sound_store_of_rocketmq_is_sound_and_stays_as_it_is(java_path):
-    names = sorted(java_path.rglob("*"))
-
-    found = compared(java_path)
-
-    assert found
-    assert not any(each.differences for each in found)
-    assert sorted(java_path.rglob("*")) == names
-
-
-def test_queues_and_index_that_follow_from_the_log_are_sound(path):
-    assert [(each.plugin, each.differences) for each in compared(path)] == [
-        ("consumequeue", ()),
-        ("index", ()),
-    ]
-
-
-def test_a_byte_that_differs_is_named_with_its_file(path):
-    spoil(path)
-
-    queues, index = compared(path)
-
-    (found,) = queues.differences
-    assert (found.path, found.position) == (f"consumequeue/T/0/{0:020d}", 123)
-    assert found.reason
-    assert index.differences == ()
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
-from pathlib import Path
 
 import attrs
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -31,9 +28,7 @@ from reput_arrow.addedcolumns import ADDED_COLUMNS
 from reput_arrow.logwriter.publication import publish
 from reput_arrow.logwriter.publication.commit import commit_write, intent_of, publish_write
 from reput_arrow.logwriter.staging import segments
-from reput_arrow.logwriter.staging.numbering import number_file
 from reput_arrow.logwriter.staging.segments import write_task
-from reput_arrow.logwriter.staging.sidecarfiles import SIDECAR_DTYPE
 from reput_arrow.logwriter.stagingdirectories import path_of
 from reput_spark import SparkReputError
 from reput_spark.writer.segments import stage_segment
@@ -140,14 +135,6 @@ def test_rows_come_back_as_they_were_given(tmp_path_factory, partitions, record_
         assert row.pop("queue_offset") == following.get(key, 0)
         following[key] = following.get(key, 0) + 1
     assert found == [row for rows in partitions for row in (some, *rows)]
-
-
-def test_a_second_write_goes_on_where_the_first_ended(tmp_path):
-    batches = [rows_of(number, 150) for number in range(3)]
-    for each in batches:
-        write(tmp_path / "store", [[each]])
-
-    assert queues_of(tmp_path / "store") == expected_queues(batches)
 
 
 def test_puts_and_writes_take_turns(tmp_path):
@@ -365,49 +352,6 @@ def test_prepared_and_rolled_back_records_take_no_queue_offset(tmp_path):
     assert found == [0, 0, 0, 1, 0, 2, 0, 3]
 
 
-def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
-    plan = planned(tmp_path / "store")
-    (task,) = written(plan, [[rows_of(0, 60)]])
-    from reput_arrow.logwriter.staging.numbering import number
-
-    directory = path_of(plan.root, plan.staging)
-    place = {("T0", 0): 7}
-    for base, following in ((0, {}), (3 * FILE_SIZE, place)):
-        (each,) = number(
-            [task], plan.root, directory, base, following, FILE_SIZE, record_crc=False, disk=Disk()
-        )
-        number_file(each, lambda size: None)
-    again = (tmp_path / "store" / "reput" / "spark" / plan.staging / each.segment.name).read_bytes()
-    number_file(attrs.evolve(each), lambda size: None)
-
-    assert int.from_bytes(again[20:28], "big") == 7
-    assert int.from_bytes(again[28:36], "big") == 3 * FILE_SIZE
-    assert Path(each.path).read_bytes() == again
-
-
-def test_a_sidecar_says_where_records_are(tmp_path):
-    plan = planned(tmp_path / "store")
-    (task,) = written(plan, [[rows_of(0, 60)]])
-    (segment,) = task.segments
-    path = tmp_path / "store" / "reput" / "spark" / plan.staging / f"{segment.name}.positions"
-
-    items = np.frombuffer(path.read_bytes(), SIDECAR_DTYPE)
-
-    assert len(items) == segment.record_count == 60
-    assert int(items["size"].sum()) == segment.used_size
-    assert segment.last_position == segment.used_size - int(items["size"][-1])
-    assert task.queues[0] == ("T0", 0, 10)
-    assert items["ordinal"][items["group"] == 0].tolist() == list(range(10))
-
-
-def test_plans_and_results_can_be_sent(tmp_path):
-    plan = planned(tmp_path / "store")
-    (task,) = written(plan, [[rows_of(0, 60)]])
-
-    assert pickle.loads(pickle.dumps(plan)) == plan
-    assert pickle.loads(pickle.dumps(task)) == task
-
-
 def test_several_processes_number_files_the_same(tmp_path):
     partitions = [[rows_of(number, 200)] for number in range(3)]
     write(tmp_path / "one", partitions)
@@ -527,17 +471,6 @@ def test_only_nothing_is_overwritten(tmp_path):
 
     with pytest.raises(SparkReputError, match="never overwritten"):
         planned(tmp_path / "store", overwrite=True)
-
-
-def test_a_store_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path):
-    first, second = (planned(tmp_path / "store", overwrite=True) for _ in range(2))
-    tasks = [written(plan, [[rows_of(number, 5)]]) for number, plan in enumerate((first, second))]
-
-    commit_write(first, tasks[0])
-    with pytest.raises(SparkReputError, match="never overwritten"):
-        commit_write(second, tasks[1])
-
-    assert bodies_of(tmp_path / "store") == rows_of(0, 5).column("body").to_pylist()
 
 
 def test_a_store_that_is_made_behind_the_last_look_is_not_overwritten(tmp_path, monkeypatch):

@@ -22,7 +22,6 @@ from reput_arrow.logwriter.publication.recovery import take_back
 from reput_arrow.logwriter.stagingdirectories import (
     STALE_MS,
     is_vacant,
-    spark_directory,
     sweep,
 )
 from reput_spark import SparkReputError
@@ -239,24 +238,6 @@ def test_what_others_put_meanwhile_stays_between(tmp_path, closed_store, changes
 
     assert bodies_of(root) == [*shown, b"between", *BODIES[len(shown) - 30 :], *AGAIN_BODIES]
     offsets_are_gapless(root)
-
-
-def test_a_write_that_was_finished_later_is_known_by_its_name(tmp_path, closed_store):
-    root = closed_store(tmp_path / "store")
-    killed_after(root, 9)
-
-    write(root, PARTITIONS, write_id="first")
-
-    assert bodies_of(root) == OLD_BODIES + BODIES
-
-
-def test_a_write_that_was_taken_back_may_come_again(tmp_path, closed_store):
-    root = closed_store(tmp_path / "store")
-    killed_after(root, 3)
-
-    write(root, PARTITIONS, write_id="first")
-
-    assert bodies_of(root) == OLD_BODIES + BODIES
 
 
 def test_a_named_write_counts_once(tmp_path):
@@ -772,7 +753,3 @@ def test_a_store_that_somebody_else_makes_meanwhile_is_not_removed_with_a_write(
 
     with reput.open(root, "r", plugins=()) as store:
         assert store.config.file_size == FILE_SIZE
-
-
-def test_the_directory_of_writes_is_the_stores_own(tmp_path):
-    assert spark_directory(str(tmp_path)) == str(tmp_path / "reput" / "spark")

@@ -77,30 +77,6 @@ def test_a_row_that_cannot_be_stored_leaves_nothing(spark, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
-    spark, tmp_path, monkeypatch
-):
-    from reput_spark.jobs import write
-
-    stage = write._stage
-
-    def with_another(df, plan):
-        segments = stage(df, plan)
-        with reput.open(
-            plan.root, plugins=(), config={"commitlog": {"file_size": FILE_SIZE}}
-        ) as store:
-            store.put(reput.Message("T", b"mine"))
-        return segments
-
-    monkeypatch.setattr(write, "_stage", with_another)
-    frame = spark.sql("SELECT 'T' topic, 'x' body")
-
-    with pytest.raises(SparkReputError, match="never overwritten"):
-        reput_spark.write(frame, tmp_path / "s", mode="overwrite", file_size=FILE_SIZE)
-
-    assert bodies_of(tmp_path / "s") == [b"mine"]
-
-
 def test_what_cannot_be_written_is_said_before_a_task_begins(spark, tmp_path):
     frame = spark.range(3).selectExpr("'T' topic", "'x' body", "id number")
 
