@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import json
 import math
 import threading
 
@@ -487,17 +486,6 @@ def test_offsets_of_transactions_and_of_groups_stand_in_one_file(steps):
     text = (at.root / "config" / "consumerOffset.json").read_text()
     assert '"orders@g":{0:1\n' in text
     assert '"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:1\n' in text
-    at.open()
-
-
-def test_readers_of_the_file_see_each_member_that_brokers_write(at):
-    at.put("1")
-    with at.consumer() as consumer:
-        bodies(consumer)
-    at.store.close()
-
-    groups = json.loads((at.root / "config" / "subscriptionGroup.json").read_text())
-    assert groups["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 16
     at.open()
 
 

@@ -254,16 +254,6 @@ def test_a_dead_letter_does_not_hide_the_messages_behind_it(at):
     assert bodies(at.read("%DLQ%g")) == ["1"]
 
 
-def test_a_message_may_be_given_up_at_once(at):
-    at.put("1")
-    with pop_consumer(at) as consumer:
-        (message,) = consumer.receive(1, 0)
-        assert message.give_up()
-        assert not message.give_up()
-    assert bodies(at.read("%DLQ%g")) == ["1"]
-    assert at.offset() == 1
-
-
 def test_a_group_without_retry_queues_drops_what_fails(at):
     at.put("1")
     set_group(at, retry_queue_nums=0)

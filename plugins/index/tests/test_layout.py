@@ -10,7 +10,7 @@ import pytest
 
 from reput.files import Disk, FilePool
 from reput.record import java_string_hash
-from reput_index.batchkeys import HashedKeys, hash_of
+from reput_index.batchkeys import HashedKeys
 from reput_index.files.filenames import name_of_time
 from reput_index.files.header import Geometry, Header
 from reput_index.files.indexfiles import IndexFiles
@@ -97,50 +97,11 @@ def test_structures_have_the_sizes_of_the_format():
     assert file_size(5_000_000, 20_000_000) == 420_000_040
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("TopicTest#k1", 2746024),
-        ("TopicTest#k2", 2746025),
-        (f"TopicTest#{UNIQUE}", 1588605929),
-        ("polygenelubricants", 0),
-    ],
-)
-def test_keys_have_the_hashes_of_the_format(text, expected):
-    assert key_hash(java_string_hash(text)) == expected
-    topic, separator, key = text.partition("#")
-    if separator:
-        assert hash_of(topic, key) == expected
-
-
 @pytest.mark.parametrize("at_once", [True, False])
 def test_five_puts_are_the_bytes_of_the_format(index, at_once):
     add(index, *FIVE, at_once=at_once)
 
     assert bytes_of(index) == [FIVE_PUTS]
-
-
-def test_a_file_that_follows_counts_its_first_second_from_the_one_before(tmp_path):
-    index = index_in(tmp_path, 10, 6)
-    add(index, *FIVE, ("TopicTest#k9", 3000, T + 15_000))
-
-    _, second = bytes_of(index)
-    assert second[:HEADER_SIZE].hex(" ", -8) == (
-        "0000018bcfe5a313 0000018bcfe5a313 0000000000000bb8 0000000000000bb8 0000000100000002"
-    )
-    first_item = struct.unpack_from(">iqii", second, 40 + 10 * 4 + ITEM_SIZE)
-    assert first_item == (0x29E6B0, 3000, 5, 0)
-    index.pool.close()
-
-
-def test_a_file_of_room_for_three_holds_two(tmp_path):
-    index = index_in(tmp_path, 10, 3)
-    add(index, *FIVE[:3])
-
-    first, second = index.files
-    assert (first.item_count, first.is_full, first.header.next_item) == (2, True, 3)
-    assert second.item_count == 1
-    index.pool.close()
 
 
 @pytest.mark.parametrize("at_once", [True, False])
