@@ -41,14 +41,24 @@ def orders(first, stop, level=1):
     ]
 
 
-def sent(store):
+def copies_in(store):
     views = [batch.message(row) for batch in store.scan() for row in range(len(batch))]
-    return [int(view.body) for view in views if view.topic == "orders"]
+    return [view for view in views if view.topic == "orders"]
+
+
+def sent(store):
+    return [int(view.body) for view in copies_in(store)]
 
 
 def run(store, clock):
     while (due := store.work()) is not None and due <= clock.now:
         pass
+
+
+def deliver(store, clock):
+    """Send what was parked at the first level."""
+    clock.advance(1_000)
+    run(store, clock)
 
 
 def killed(store, target):
@@ -93,9 +103,8 @@ def test_messages_whose_copies_a_power_cut_took_come_again_and_later_ones_do_not
     store = opened(tmp_path / "1", clock)
     store.put_many(orders(0, 7))
     store.flush()  # they are on disk, their copies are not
-    clock.advance(1_000)
-    run(store, clock)
-    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][7:]
+    deliver(store, clock)
+    copies = copies_in(store)
     root = killed(store, tmp_path / "2")
     for lost in (copies[0], copies[2], copies[3]):
         without(root, lost)
@@ -108,8 +117,7 @@ def test_messages_whose_copies_a_power_cut_took_come_again_and_later_ones_do_not
     assert again == [1, 4, 5, 6, 0, 2, 3]
     with opened(root, clock) as store:
         store.put_many(orders(7, 9))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
         assert sent(store) == [1, 4, 5, 6, 0, 2, 3, 7, 8]
     with opened(root, clock) as store:
         run(store, clock)
@@ -120,9 +128,8 @@ def test_nothing_is_saved_before_all_came_again_whose_copies_are_lost(tmp_path, 
     store = opened(tmp_path / "1", clock)
     store.put_many(orders(0, 4))
     store.flush()
-    clock.advance(1_000)
-    run(store, clock)
-    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][4:]
+    deliver(store, clock)
+    copies = copies_in(store)
     root = killed(store, tmp_path / "2")
     without(root, copies[1])
     clock.advance(-900)  # by a clock that was set back it has to wait once more
@@ -133,8 +140,7 @@ def test_nothing_is_saved_before_all_came_again_whose_copies_are_lost(tmp_path, 
     root = killed(store, tmp_path / "3")
 
     with opened(root, clock) as store:
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert before == [0, 2, 3]
         assert sent(store) == [0, 2, 3, 1]
@@ -144,15 +150,13 @@ def test_equal_messages_are_counted(tmp_path, clock):
     equal = delayed(reput.Message("orders", b"7", born_timestamp=1), level=1)
     store = opened(tmp_path / "1", clock)
     store.put_many([equal] * 3)
-    clock.advance(1_000)
-    run(store, clock)
+    deliver(store, clock)
     store.put_many([equal] * 2)
     store.wait_dispatched()
     root = killed(store, tmp_path / "2")
 
     with opened(root, clock) as store:
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert sent(store) == [7] * 5
 
@@ -161,8 +165,7 @@ def test_equal_messages_are_counted(tmp_path, clock):
 def test_offsets_that_are_lost_are_found_in_the_log(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 300))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
         store.put_many(orders(300, 310, level=2))
         store.put_many(orders(310, 320))
     shutil.rmtree(tmp_path / "1" / "config")
@@ -179,9 +182,8 @@ def test_messages_whose_copies_are_lost_with_the_offsets_come_again(tmp_path, cl
     store = opened(tmp_path / "1", clock)
     store.put_many(orders(0, 7))
     store.flush()
-    clock.advance(1_000)
-    run(store, clock)
-    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][7:]
+    deliver(store, clock)
+    copies = copies_in(store)
     root = killed(store, tmp_path / "2")
     for number in lost:
         without(root, copies[number])
@@ -201,16 +203,14 @@ def test_equal_messages_are_counted_where_the_offsets_are_lost(tmp_path, clock):
     equal = delayed(reput.Message("orders", b"7", born_timestamp=1), level=1)
     store = opened(tmp_path / "1", clock)
     store.put_many([*orders(0, 2), equal, equal, equal, *orders(2, 4)])
-    clock.advance(1_000)
-    run(store, clock)
+    deliver(store, clock)
     store.put_many([equal] * 2)
     store.wait_dispatched()
     root = killed(store, tmp_path / "2")
     shutil.rmtree(root / "config")
 
     with opened(root, clock, deliver="always") as store:
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert sent(store) == [0, 1, 7, 7, 7, 2, 3, 7, 7]
 
@@ -219,8 +219,7 @@ def test_equal_messages_are_counted_where_the_offsets_are_lost(tmp_path, clock):
 def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, caplog):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
     path = tmp_path / "1" / "config" / "delayOffset.json"
     (path.parent / "delayOffset.json.bak").write_bytes(path.read_bytes())
     path.write_bytes(b'{"offsetTable":{1:')
@@ -230,8 +229,7 @@ def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, capl
 
         assert sent(store) == list(range(5))
         store.put_many(orders(5, 6))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
     assert "delayOffset.json: ignored, because it is damaged" in caplog.text
     assert (path.parent / "delayOffset.json.unreadable").read_bytes() == b'{"offsetTable":{1:'
 
@@ -239,8 +237,7 @@ def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, capl
 def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock, monkeypatch):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 50))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
         store.put_many(orders(50, 60))
     store = opened(tmp_path / "1", clock)
     delivery = store.plugin_objects["schedule"].delivery
@@ -268,8 +265,7 @@ def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock, monkeypatch):
 def test_offsets_beyond_are_lowered_for_good_before_the_first_message_is_parked(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
     path = tmp_path / "1" / "config" / "delayOffset.json"
     path.write_bytes(b'{"offsetTable":{1:7}}')
     store = opened(tmp_path / "1", clock, deliver="always")
@@ -279,8 +275,7 @@ def test_offsets_beyond_are_lowered_for_good_before_the_first_message_is_parked(
     store.close()
 
     with opened(tmp_path / "killed", clock, deliver="always") as store:
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert sent(store) == list(range(9))
 
@@ -291,8 +286,7 @@ def test_a_log_put_back_and_killed_after_it_has_grown_again_loses_no_message(tmp
     shutil.copytree(tmp_path / "1", tmp_path / "older")
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(5, 15))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
     shutil.copy(tmp_path / "1" / "config" / "delayOffset.json", tmp_path / "older" / "config")
     store = opened(tmp_path / "older", clock)
     store.put_many(orders(100, 140))
@@ -300,8 +294,7 @@ def test_a_log_put_back_and_killed_after_it_has_grown_again_loses_no_message(tmp
     store.close()
 
     with opened(tmp_path / "killed", clock) as store:
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert sent(store) == [*range(5), *range(100, 140)]
 
@@ -322,8 +315,7 @@ def test_offsets_of_another_store_within_this_log_lose_no_message(
         store.flush()
         store = opened(killed(store, tmp_path / "2"), clock)
 
-    clock.advance(1_000)
-    run(store, clock)
+    deliver(store, clock)
 
     assert sent(store) == [*range(8)]
     store.close()
@@ -336,15 +328,13 @@ def test_a_log_that_was_put_back_into_an_older_state_loses_no_message(tmp_path, 
     shutil.copytree(tmp_path / "1", tmp_path / "older")
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(5, 50))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
     shutil.copy(tmp_path / "1" / "config" / "delayOffset.json", tmp_path / "older" / "config")
 
     with opened(tmp_path / "older", clock) as store:
         run(store, clock)
         store.put_many(orders(100, 103))
-        clock.advance(1_000)
-        run(store, clock)
+        deliver(store, clock)
 
         assert sent(store) == [0, 1, 2, 3, 4, 100, 101, 102]
 

@@ -178,55 +178,50 @@ def test_the_backup_is_read_where_the_file_is_missing_or_empty(steps):
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"2"]
 
 
-@pytest.mark.shows("offsets-beyond")
-def test_offsets_of_another_log_are_not_believed(steps):
+def opened_with_half_offset(steps, offset):
+    """A store of one half message, for which the file states the offset of another log."""
     at = steps()
-    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    prepare(at, b"a")
     at.store.close()
     path_of(at).parent.mkdir()
-    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:1000}}}}}}')
-
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:{offset}}}}}}}')
     at.open()
+    return at
 
-    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]
 
-
-@pytest.mark.shows("offsets-beyond")
-def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(steps):
-    """As a power cut leaves them whose broker saves offsets before it flushes its log."""
-    at = steps()
-    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
-    at.store.close()
-    path_of(at).parent.mkdir()
-    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
-    at.open()
-
-    for body in (b"b", b"c", b"d"):
+def prepare(at, *bodies):
+    for body in bodies:
         at.store.plugin("transaction").prepare(reput.Message("orders", body))
     at.store.wait_dispatched()
 
-    found = [half.body for half in at.store.plugin("transaction").dangling()]
-    assert found == [b"a", b"b", b"c", b"d"]
+
+def dangling(store):
+    return [half.body for half in store.plugin("transaction").dangling()]
+
+
+@pytest.mark.shows("offsets-beyond")
+@pytest.mark.parametrize(("offset", "later"), [(1_000, []), (3, [b"b", b"c", b"d"])])
+def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(
+    steps, offset, later
+):
+    """As a power cut leaves them whose broker saves offsets before it flushes its log."""
+    at = opened_with_half_offset(steps, offset)
+
+    prepare(at, *later)
+
+    assert dangling(at.store) == [b"a", *later]
 
 
 @pytest.mark.shows("offsets-beyond")
 def test_offsets_beyond_the_log_are_forgotten_for_good_before_the_first_put(steps, tmp_path):
-    at = steps()
-    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
-    at.store.close()
-    path_of(at).parent.mkdir()
-    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
-    at.open()
-    for body in (b"b", b"c", b"d"):
-        at.store.plugin("transaction").prepare(reput.Message("orders", body))
-    at.store.wait_dispatched()
+    at = opened_with_half_offset(steps, 3)
+    prepare(at, b"b", b"c", b"d")
+
     # A copy of an open store is what a kill leaves.
     killed = shutil.copytree(at.root, tmp_path / "killed")
 
     with reput.open(killed, clock=at.clock, threads=False) as store:
-        found = [half.body for half in store.plugin("transaction").dangling()]
-
-    assert found == [b"a", b"b", b"c", b"d"]
+        assert dangling(store) == [b"a", b"b", b"c", b"d"]
 
 
 def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
