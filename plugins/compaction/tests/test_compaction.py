@@ -140,21 +140,6 @@ def test_a_tombstone_that_is_the_newest_message_is_no_reason_for_another_run(tmp
         assert read(store) == [(0, "a", b"x"), (2, "c", b"z")]
 
 
-def test_tombstones_go_by_the_clock_also_after_an_opening(tmp_path):
-    clock = ManualClock()
-    options = {"tombstone_retention_ms": HOUR, "interval_ms": 60_000}
-    with open_store(tmp_path, clock, **options) as store:
-        put(store, *EXAMPLE, ("c", b"z"))
-        store.plugin("compaction").compact()
-    with open_store(tmp_path, clock, **options) as store:
-        work_until(store, clock, clock() + HOUR // 2)
-        assert len(read(store)) == 3
-
-        work_until(store, clock, clock() + HOUR)
-
-        assert read(store) == [(2, "a", b"y"), (4, "c", b"z")]
-
-
 def test_the_newest_message_stays_even_as_a_tombstone(tmp_path):
     clock = ManualClock()
     with open_store(tmp_path, clock, tombstone_retention_ms=0) as store:

@@ -54,21 +54,6 @@ def test_files_go_whose_last_message_is_old_enough_and_no_others():
     assert (plan.min_physical_offset, plan.freed_size) == (3_000, 3_000)
 
 
-def test_the_first_file_that_is_young_keeps_what_follows():
-    config = RetentionConfig(reserved_ms=3 * HOUR)
-
-    plan = decide(config, files_of(5, hours_old=[9, 1, 9, 9, 0]), NOW)
-
-    assert bases_of(plan.removals) == [0]
-
-
-def test_the_last_file_stays():
-    config = RetentionConfig(reserved_ms=1)
-
-    assert decide(config, files_of(1), NOW + 10**9).removals == ()
-    assert bases_of(decide(config, files_of(3), NOW + 10**9).removals) == [0, 1_000]
-
-
 def test_old_files_wait_for_their_hour_unless_somebody_asks_or_the_disk_is_short():
     config = RetentionConfig(reserved_ms=1, delete_when="04;23", disk_max_ratio=0.75)
     at_four = NOW + 16 * HOUR
@@ -120,15 +105,6 @@ def test_a_full_disk_takes_as_many_files_as_make_the_room_that_is_missing():
     assert len(far.removals) == 2
     assert {each.reason for each in far.removals} == {"space"}
     assert (below.is_disk_full, above.is_disk_full) == (False, True)
-
-
-def test_another_disk_that_is_full_takes_some_files_at_a_time():
-    config = RetentionConfig(disk_warn_ratio=0.5)
-    spaces = [Space("log", 1, 99), Space("queues", 99, 1, holds_log=False)]
-
-    plan = decide(config, files_of(BATCH_COUNT + 5), NOW, spaces=spaces)
-
-    assert len(plan.removals) == BATCH_COUNT
 
 
 def test_puts_are_refused_beyond_the_last_ratio_only():
@@ -192,12 +168,6 @@ def test_who_needs_the_head_holds_it_and_is_named():
     assert bases_of(plan.held) == [1_000, 2_000, 3_000]
     assert plan.holds == (near, high)  # the third one needs nothing that should go
     assert plan.held_size == 3_000
-
-
-def test_what_should_not_go_anyway_is_held_by_nobody():
-    plan = decide(RetentionConfig(), files_of(5), NOW).held_by([Hold(0, "a", "needs")])
-
-    assert (plan.held, plan.holds) == ((), ())
 
 
 CONFIGS = st.builds(
