@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,27 +18,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
-
-
-def test_queues_are_taken_in_turn() -> None:
-    chooser = QueueChooser()
-
-    taken = [chooser.choose(QUEUES) for _ in range(36)]
-
-    assert set(Counter(taken).values()) == {3}
-    assert taken[:12] == taken[12:24]
-
-
-def test_a_second_try_goes_to_another_broker() -> None:
-    chooser = QueueChooser()
-
-    taken = {chooser.choose(QUEUES, "b").broker for _ in range(50)}
-
-    assert taken == {"a", "c"}
-
-
-def test_a_second_try_goes_to_the_same_broker_where_it_is_the_only_one() -> None:
-    assert QueueChooser().choose(QUEUES[:4], "a").broker == "a"
 
 
 def test_a_slow_broker_is_passed_over_until_its_time_is_over() -> None:

@@ -88,18 +88,6 @@ def test_a_queue_that_never_shows_what_was_sent_is_waited_for_once_and_for_a_sec
     assert looks[0] > looks[1]
 
 
-def test_a_group_goes_on_where_it_stopped(cluster: FakeCluster, client: Client) -> None:
-    put(cluster, b"1", b"2", b"3")
-    with client.consumer(GROUP, TOPIC, start="earliest") as consumer:
-        first = consumer.next(10)
-
-    with client.consumer(GROUP, TOPIC, until="end") as consumer:
-        rest = [message.body for message in consumer]
-
-    assert first is not None
-    assert (first.body, rest) == (b"1", [b"2", b"3"])
-
-
 def test_a_broker_knows_where_a_new_group_begins_before_the_first_pull(
     cluster: FakeCluster, client: Client
 ) -> None:
@@ -180,25 +168,6 @@ def test_conditions_are_looked_at_by_a_broker_before_anything_is_read(
         client.consumer(GROUP, {TOPIC: sql("a > 1")})
 
     cluster.until(lambda: not cluster.broker.members.get(GROUP))
-
-
-def test_a_failed_message_comes_again_through_the_retry_topic(
-    cluster: FakeCluster, client: Client
-) -> None:
-    put(cluster, b"1")
-    seen = []
-
-    def handle(message: object) -> bool:
-        seen.append((message.topic, message.reconsume_times))  # type: ignore[attr-defined]
-        if len(seen) == 2:
-            consumer.stop()
-        return len(seen) == 2
-
-    with client.consumer(GROUP, TOPIC, start="earliest") as consumer:
-        consumer.run(handle, threads=1)
-
-    assert seen == [(TOPIC, 0), (TOPIC, 1)]
-    assert committed(cluster) == 1
 
 
 def test_where_a_broker_cannot_send_a_message_back_it_is_sent_anew(

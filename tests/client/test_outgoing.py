@@ -37,15 +37,6 @@ def properties(found: OutgoingMessage) -> dict[str, str]:
     return parse_properties(found.properties.encode())
 
 
-def test_keys_tags_and_a_unique_key_are_properties() -> None:
-    found = outgoing(Message("t", b"x", tags="a", keys=["k", "l"], properties={"p": "ü"}))
-
-    assert properties(found) == {"KEYS": "k l", "TAGS": "a", "p": "ü", "UNIQ_KEY": "KEY0"}
-    assert found.msg_id == "KEY0"
-    assert found.born_timestamp == _NOW
-    assert found.sys_flag == 0
-
-
 def test_a_unique_key_of_the_callers_stays() -> None:
     assert outgoing(Message("t", b"x", properties={"UNIQ_KEY": "MINE"})).msg_id == "MINE"
 
@@ -71,10 +62,6 @@ def test_nothing_is_compressed_twice_or_at_level_0() -> None:
 
     assert outgoing(Message("t", body, sys_flag=1)).body == body
     assert outgoing(Message("t", body), compress_level=0).body == body
-
-
-def test_a_message_of_a_transaction_says_so() -> None:
-    assert outgoing(Message("t", b"x"), {"TRAN_MSG": "true"}).sys_flag == 4
 
 
 @pytest.mark.parametrize("name", ["DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TRAN_MSG", None])
@@ -167,17 +154,6 @@ def test_an_asked_delay_takes_the_place_of_the_messages_own() -> None:
 
 
 # --------------------------------------------------------------------------- batches
-
-
-def test_a_batch_holds_its_messages_each_with_a_key() -> None:
-    found = batch(Message("t", b"1", tags="a", flag=7), Message("t", b"2"))
-
-    first, second = decode_batch(found.body)
-    assert (first.body, first.flag) == (b"1", 7)
-    assert parse_properties(first.properties) == {"TAGS": "a", "UNIQ_KEY": "KEY0"}
-    assert (second.body, parse_properties(second.properties)) == (b"2", {"UNIQ_KEY": "KEY1"})
-    assert found.msg_id == "KEY0,KEY1"
-    assert found.is_batch
 
 
 @pytest.mark.parametrize(

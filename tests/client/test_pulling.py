@@ -18,17 +18,6 @@ _RECORDS = [
 _BODY = b"".join(_RECORDS)
 
 
-def test_messages_stand_back_to_back() -> None:
-    found = messages_in(_BODY, "10.0.0.1:10911")
-
-    assert [(each.queue_offset, each.body) for each in found] == [
-        (0, b"body 0"),
-        (1, b"body 1"),
-        (2, b"body 2"),
-    ]
-    assert messages_in(b"", "10.0.0.1:10911") == []
-
-
 def test_messages_of_a_batch_are_unwrapped_from_where_the_fetch_begins() -> None:
     body = encode_batch([BatchEntry(b"%d" % at, b"TAGS\x01t\x02") for at in range(3)])
     record = Encoder().encode(Message("orders", body, sys_flag=0xC0), 7, 100, 1)

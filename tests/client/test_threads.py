@@ -26,11 +26,6 @@ async def name_of_thread() -> str:
     return threading.current_thread().name
 
 
-def test_work_is_carried_out_on_the_loops_thread(background: EventLoopThread) -> None:
-    assert background.call(name_of_thread()) == "reput-client"
-    assert background.submit(name_of_thread()).result(10) == "reput-client"
-
-
 def test_what_is_under_way_ends_with_the_loop(background: EventLoopThread) -> None:
     under_way = background.submit(asyncio.sleep(1_000))
 
@@ -84,14 +79,6 @@ def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: EventLoop
     assert [each.result(10) for each in futures] == begun == list(range(100))
     assert waiting.cancel()
     assert ended.wait(10)
-
-
-def test_an_error_goes_to_the_caller(background: EventLoopThread) -> None:
-    async def fail() -> None:
-        raise ValueError("as it is")
-
-    with pytest.raises(ValueError, match="as it is"):
-        background.call(fail())
 
 
 def test_who_submits_while_the_loop_closes_waits_for_nothing(background: EventLoopThread) -> None:

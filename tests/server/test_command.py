@@ -79,8 +79,10 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
     path = tmp_path / "store"
     with serving(path, *ANYWHERE) as process:
         with WirePeer(address_of(process.facts["broker"])) as peer:
+            sender = peer.socket.getsockname()
             answer = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
 
+    broker = address_of(process.facts["broker"])
     assert answer.code == 0
     assert process.returncode == 0
     assert process.facts["broker_name"] == "broker-a"
@@ -88,22 +90,9 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
     keys = forms_of("serve")[""]
     assert keys_of([process.facts], keys) == keys.keys()
     with reput.open(path, mode="r") as store:
-        assert [each.body for each in store.read("orders", 0, 0)] == [b"x"]
-
-
-@pytest.mark.costly
-def test_records_name_the_broker_and_the_sender(tmp_path):
-    path = tmp_path / "store"
-    with serving(path, *ANYWHERE) as process:
-        broker = address_of(process.facts["broker"])
-        with WirePeer(broker) as peer:
-            sender = peer.socket.getsockname()
-            sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
-
-    with reput.open(path, mode="r") as store:
         (found,) = store.read("orders", 0, 0)
-    assert (found.store_host, found.born_host) == (broker, sender)
-    assert parse_message_id(sent.fields["msgId"]) == (pack_host(*broker), found.physical_offset)
+    assert (found.body, found.store_host, found.born_host) == (b"x", broker, sender)
+    assert parse_message_id(answer.fields["msgId"]) == (pack_host(*broker), found.physical_offset)
 
 
 @pytest.mark.costly

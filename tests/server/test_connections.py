@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import wirescript
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wirepeer import WirePeer, message
+from wirepeer import WirePeer
 
 from reput import Message
 from reput_client.remoting import (
@@ -24,13 +23,6 @@ from reput_client.remoting import (
 from reput_server import Limits
 
 QUEUE = QueueOf(topic="orders", queue_id=0)
-
-
-def test_a_code_that_nobody_knows_is_answered_with_a_word(served):
-    answer = served.peer().ask(9_999)
-
-    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    assert answer.remark == " request type 9999 not supported"
 
 
 def test_a_field_that_is_missing_is_named_and_the_connection_stays(served):
@@ -75,16 +67,6 @@ def test_requests_that_come_in_pieces_and_in_heaps_are_all_answered(served):
     assert {peer.receive().opaque for _ in range(1_000)} == set(range(1_000))
 
 
-def test_nobody_answers_what_is_one_way(served):
-    peer = served.peer()
-    peer.send(Command.request(9_999, one_way=True))
-
-    answer = peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
-
-    assert answer.opaque == 2
-    assert peer.told == []
-
-
 @pytest.mark.parametrize(
     "limits",
     [
@@ -111,28 +93,6 @@ def test_a_peer_that_never_reads_is_not_read_any_more_and_then_cut(serve, limits
 def send_for_ever(peer, frames):
     for _ in range(10_000):
         peer.socket.sendall(frames)
-
-
-def test_one_connection_too_many_is_closed(serve):
-    served = serve(limits=Limits(connections=2))
-    first, second = served.peer(), served.peer()
-    first.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
-    second.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
-
-    assert served.peer().is_closed()
-    assert first.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-
-
-def test_many_connections_at_once_are_all_served(served):
-    def ask(number):
-        with WirePeer(served.server.address) as peer:
-            return peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"%d" % number)
-
-    with ThreadPoolExecutor(32) as pool:
-        answers = list(pool.map(ask, range(200)))
-
-    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
-    assert sorted(int(answer.fields["queueOffset"]) for answer in answers) == list(range(200))
 
 
 @settings(max_examples=100, deadline=None)

@@ -53,16 +53,6 @@ def test_a_permissive_port_answers_both_kinds(serve, files):
             assert secret.socket.version() in ("TLSv1.2", "TLSv1.3")
 
 
-def test_an_enforcing_port_closes_what_is_plain(serve, files):
-    served = serve(tls=files.tls(mode="enforcing"))
-    plain = served.peer()
-    plain.socket.sendall(b"\0\0\0\x10")
-
-    assert plain.is_closed()
-    with encrypted(served.server.address, files.context()) as peer:
-        assert peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == 0
-
-
 @pytest.mark.parametrize("mode", ["disabled", None])
 def test_a_port_without_encryption_closes_what_is_encrypted(serve, files, mode):
     served = serve(tls=None if mode is None else files.tls(mode=mode))

@@ -119,17 +119,6 @@ def put(broker, queue=QUEUE):
     broker.ends[queue] = broker.ends.get(queue, 0) + 1
 
 
-def test_a_pull_looks_again_soon_after_its_queue_has_a_message(broker, pulls):
-    hold(pulls)
-    broker.loop.run_for(60)
-    assert broker.again == []
-
-    put(broker)
-    broker.loop.run_for(0.15)
-    assert broker.again == [(QUEUE, 0)]
-    assert len(pulls) == 0
-
-
 def test_a_queue_may_get_the_message_later_than_the_log(broker, pulls):
     for late in (2, 20):
         hold(pulls, queue_offset=broker.ends.get(QUEUE, 0))

@@ -57,6 +57,16 @@ def notified(peer):
     return len(told)
 
 
+def test_a_heartbeat_makes_members_a_group_and_its_retry_topic(served):
+    peer = join(served, "one", "orders")
+    join(served, "two", "orders")
+
+    plugin = served.store.plugin("consumer")
+    assert members(peer) == ["one", "two"]
+    assert plugin.subscription_groups.get(GROUP) is not None
+    assert plugin.topics.get("%RETRY%billing").write_queue_nums == 1
+
+
 def test_who_comes_and_goes_is_told_to_the_others(served):
     one = join(served, "one", "orders")
     notified(one)

@@ -164,29 +164,30 @@ def test_an_empty_slave_gets_the_last_file(first, end, begin):
     assert sum(size for _, size in transport.transfers()) == end - begin
 
 
-@pytest.mark.parametrize("offset", [350_001, 1 << 40, (1 << 63) - 1])
-def test_a_slave_that_has_more_than_the_log_is_closed(offset):
-    master = FakeMaster(100_000, 350_000, 350_000)
+@pytest.mark.parametrize(
+    ("first", "flushed", "end", "offset", "reason"),
+    [
+        *(
+            (100_000, 350_000, 350_000, at, f"below {at}, and this log ends at 350000")
+            for at in (350_001, 1 << 40, (1 << 63) - 1)
+        ),
+        (0, 5_000, 9_000, 5_001, "below 5001, of which only what is below 5000 was sent"),
+        (0, 5_000, 9_000, 9_000, "below 9000, of which only what is below 5000 was sent"),
+        (100_000, 350_000, 350_000, 1, "the log from 1 on, which begins at 100000"),
+        (100_000, 350_000, 350_000, 99_999, "the log from 99999 on, which begins at 100000"),
+        *((0, 0, at, 2, "below 2") for at in (0, 1, 400)),
+    ],
+)
+def test_a_slave_with_another_log_is_closed(first, flushed, end, offset, reason):
+    master = FakeMaster(first, flushed, end)
     replica, transport = connected(master)
 
     report(replica, offset)
 
     assert transport.is_aborted
     assert transport.data == b""
-    (reason,) = master.reasons
-    assert f"it has the log below {offset}, and this log ends at 350000" in reason
-
-
-@pytest.mark.parametrize("offset", [5_001, 9_000])
-def test_a_slave_that_has_what_is_not_on_disk_is_closed(offset):
-    master = FakeMaster(0, 5_000, 9_000)
-    replica, transport = connected(master)
-
-    report(replica, offset)
-
-    assert transport.is_aborted
     assert not replica.is_begun
-    assert f"below {offset}, of which only what is below 5000 was sent" in master.reasons[0]
+    assert [reason in each for each in master.reasons] == [True]
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4_000, 5_000])
@@ -222,16 +223,6 @@ def test_a_log_with_nothing_on_disk_can_be_asked_for_its_first_byte(end):
     assert replica.reported_offset == 1_000
 
 
-@pytest.mark.parametrize("end", [0, 1, 400])
-def test_a_log_with_nothing_on_disk_has_no_second_byte(end):
-    master = FakeMaster(0, 0, end)
-    replica, transport = connected(master)
-
-    report(replica, 2)
-
-    assert transport.is_aborted
-
-
 @pytest.mark.shows("no-thread")
 def test_a_read_for_which_no_thread_can_be_started_is_tried_again():
     master = FakeMaster(0, 900_000, 900_000)
@@ -245,18 +236,6 @@ def test_a_read_for_which_no_thread_can_be_started_is_tried_again():
 
     assert master.on_thread == [(1, 899_999)] * 2
     assert not transport.is_aborted
-
-
-@pytest.mark.parametrize("offset", [1, 99_999])
-def test_a_slave_that_wants_what_was_removed_is_closed(offset):
-    master = FakeMaster(100_000, 350_000, 350_000)
-    replica, transport = connected(master)
-
-    report(replica, offset)
-
-    assert transport.is_aborted
-    (reason,) = master.reasons
-    assert f"the log from {offset} on, which begins at 100000" in reason
 
 
 def test_a_report_of_what_was_not_sent_closes_the_connection():

@@ -109,15 +109,6 @@ def test_a_send_is_answered_when_replicas_have_it(serve, flush, properties):
             assert [each.end for each in slaves] == [end, end]
 
 
-def test_one_of_two_replicas_is_not_enough(serve):
-    master = serve(**HA, sync_replicas=2, limits=SOON)
-    peer = master.peer()
-
-    with reporting(master), slave_in_sync(master):
-        until(lambda: in_sync(master) == 2)
-        assert send(peer).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
-
-
 def test_sends_that_wait_do_not_keep_others_from_being_stored(serve):
     master = serve(**HA, sync_replicas=1, limits=LONG)
     peer = master.peer()

@@ -31,7 +31,6 @@ from reput_client.remoting import (
     TopicRoute,
     TopicRouteOf,
     TopicSettings,
-    UnregisterBroker,
     parse_body,
 )
 from reput_server import Limits, ServerConfig, ServerError, serving
@@ -58,17 +57,6 @@ def test_a_slave_has_the_bytes_of_the_log_also_those_between_files(master):
         assert max(slave.sizes) == 32_768
         for offset, size in zip(slave.offsets, slave.sizes, strict=True):
             assert not size or offset // FILE_SIZE == (offset + size - 1) // FILE_SIZE
-
-
-def test_a_slave_begins_where_its_own_log_ends(master):
-    end = fill(master)
-    master.store.flush()  # it has nothing else
-
-    with slave_of(master, end - 1_234) as slave:
-        slave.read_to(end)
-
-        assert slave.begin == end - 1_234
-        assert slave.data == log_of(master, end - 1_234, end)
 
 
 @pytest.mark.shows("slave-report")
@@ -327,23 +315,6 @@ def test_the_name_server_tells_slaves_of_the_broker_beside_it(master):
     asked = TopicRouteOf(topic="orders")
     route = TopicRoute.decode(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, asked).body)
     assert [each.addresses for each in route.brokers] == [addresses]
-
-
-def test_a_slave_that_leaves_is_in_no_route(master):
-    fill(master, 1)
-    names = master.names()
-    names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
-
-    left = UnregisterBroker(
-        broker_name="broker-a",
-        broker_addr=SLAVE.broker_addr,
-        cluster_name="DefaultCluster",
-        broker_id=1,
-    )
-    names.ask(RequestCode.UNREGISTER_BROKER, left)
-
-    body = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
-    assert ClusterInfo.decode(body).brokers["broker-a"].addresses == {0: broker_of(master)}
 
 
 def test_no_other_broker_takes_the_masters_place(master):

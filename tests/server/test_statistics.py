@@ -55,18 +55,6 @@ def test_what_is_new_has_the_rate_of_a_slice():
     assert windows.total == 30
 
 
-def test_a_window_lets_go_what_is_older():
-    windows = SlidingWindows(0)
-    windows.add(1, 1, 0)
-    windows.add(2, 1, 9_999)
-    windows.add(4, 1, 10_000)
-
-    sums = [[each.sum for each in windows.data(at)] for at in (59_999, 60_000, HOUR - 1, HOUR, DAY)]
-
-    assert sums == [[7, 7, 7], [4, 7, 7], [0, 7, 7], [0, 0, 7], [0, 0, 0]]
-    assert windows.total == 7
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 2 * HOUR), st.integers(1, 9)), max_size=30),
     st.integers(0, 2 * DAY),
