@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 20;
+const INTERFACE: u32 = 21;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -45,7 +45,7 @@ mod _kernels {
         flush::turns::FlushLeader,
         put::appender::Appender,
         put::chunk::append_rows,
-        put::interest::concerns_any,
+        put::interest::{concerns_any, concerns_columns},
         put::rows::{queue_offsets_of_rows, rows_of_columns, rows_of_messages},
         read::pieces::read_pieces,
         read::sound::{sound_columns, sound_messages},

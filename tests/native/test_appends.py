@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import attrs
+import numpy as np
 import pytest
 from bothengines import python_engine
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from putanswers import outcome, records_of
 import reput
 from reput.errors import ServiceNotAvailableError
 from reput.files.preallocation import Prefaulter
-from reput.plugin.putinterest import concerns_any
+from reput.plugin.putinterest import concerns_any, concerns_columns
 from reput_testing import SimulatedDisk
 
 
@@ -35,6 +36,10 @@ MESSAGES = st.builds(
         [b"", b"a\x01b\x02", b"DELAY\x011\x02WAIT\x01x\x02", b"a\x01b", [("a", "b")]]
     ),
 )
+TEXTS = st.lists(st.sampled_from([b"", b"a\x01b\x02", b"XDELAY\x01" + 70 * b"x", b"WAIT", b"\x01"]))
+ROWS = st.lists(
+    st.none() | st.dictionaries(NAMES, st.just("1"), max_size=3) | TEXTS.map(b"".join), max_size=4
+)
 
 
 @given(
@@ -48,6 +53,23 @@ def test_what_plugins_must_see_is_the_same(tasks, topics, properties):
         assert concerns_any(found, topics, properties) == concerns_any.__wrapped__(
             found, topics, properties
         )
+
+
+@given(
+    ROWS
+    | ROWS.map(tuple)
+    | st.none()
+    | st.dictionaries(NAMES, st.just("1"))
+    | TEXTS.map(lambda texts: (np.array([0]), b"".join(texts)))
+    | TEXTS.map(b"".join),
+    st.frozensets(st.just("orders")),
+    st.frozensets(NAMES),
+)
+@settings(max_examples=200, deadline=None)
+def test_what_plugins_must_see_of_columns_is_the_same(rows, topics, properties):
+    asked = reput.Columns(topic="orders", body=[], properties=rows), topics, properties
+
+    assert concerns_columns(*asked) == concerns_columns.__wrapped__(*asked)
 
 
 def test_the_usual_message_is_put_at_once(tmp_path):

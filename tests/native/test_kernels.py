@@ -21,7 +21,7 @@ from reput.log.writer.appender import (
     rows_of_columns,
     rows_of_messages,
 )
-from reput.plugin.putinterest import concerns_any
+from reput.plugin.putinterest import concerns_any, concerns_columns
 from reput.record import java_string_hash, java_text, parse_properties
 from reput.record.decode import cut_window
 from reput.record.text.javatext import java_string_hash_column
@@ -50,6 +50,7 @@ about the others."""
 OTHERS = (
     append_rows,
     concerns_any,
+    concerns_columns,
     joined_texts,
     queue_offsets_of_rows,
     read_pieces,

@@ -179,7 +179,7 @@ pub(super) fn each_entry<'a>(
 /// A bit for each byte of a block that ends a name, and for each that ends a value.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn places_of_ends(block: &[u8; 64]) -> (u64, u64) {
+pub fn places_of_ends(block: &[u8; 64]) -> (u64, u64) {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
 
     let (mut name_ends, mut value_ends) = (0, 0);
@@ -201,7 +201,7 @@ fn places_of_ends(block: &[u8; 64]) -> (u64, u64) {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn places_of_ends(block: &[u8; 64]) -> (u64, u64) {
+pub fn places_of_ends(block: &[u8; 64]) -> (u64, u64) {
     block
         .iter()
         .enumerate()

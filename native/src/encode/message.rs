@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
 use crate::shared::decline::{Decline, declined_unless};
@@ -129,6 +129,29 @@ impl<'a, 'py> Fields<'a, 'py> {
     }
 }
 
+/// The numbers of the message before, which are most often the same objects.
+///
+/// For messages that are all kept while no Python code runs: so no other object gets their places.
+#[derive(Default)]
+pub struct NumbersBefore {
+    objects: Option<[*mut ffi::PyObject; 6]>,
+    numbers: Numbers,
+}
+
+impl NumbersBefore {
+    #[inline]
+    pub fn of(&mut self, fields: &Fields<'_, '_>) -> Result<Numbers, Decline> {
+        let objects = Some(fields.numbers.map(|number| number.as_ptr()));
+        if objects != self.objects {
+            (self.numbers, self.objects) = (fields.numbers()?, objects);
+        }
+        Ok(Numbers {
+            queue_id: queue_or_none(given(fields.queue_id).map(integer).transpose()?)?,
+            ..self.numbers
+        })
+    }
+}
+
 /// A value, unless it is None.
 #[inline]
 fn given<'a, 'py>(value: Borrowed<'a, 'py, PyAny>) -> Option<Borrowed<'a, 'py, PyAny>> {
@@ -148,6 +171,37 @@ pub fn list_of<'py>(messages: &Bound<'py, PyAny>) -> Result<Bound<'py, PyList>, 
 pub fn load_class(py: Python<'_>) -> PyResult<()> {
     MESSAGE.get_or_try_init(py, || MessageClass::find(py))?;
     Ok(())
+}
+
+/// What a list has at a place. It is the list's, which changes only where Python code runs.
+#[inline]
+pub fn item<'a, 'py>(
+    list: &'a Bound<'py, PyList>,
+    place: usize,
+) -> Result<Borrowed<'a, 'py, PyAny>, Decline> {
+    // SAFETY: the list keeps what it has there. It is null, with an error, where nothing is.
+    unsafe {
+        let found = ffi::PyList_GetItem(list.as_ptr(), place as ffi::Py_ssize_t);
+        Borrowed::from_ptr_or_opt(list.py(), found).ok_or_else(|| {
+            ffi::PyErr_Clear();
+            Decline::ToPython
+        })
+    }
+}
+
+/// Names and values of a dict. They are the dict's, which changes only where Python code runs.
+pub fn items<'a, 'py>(
+    dict: Borrowed<'a, 'py, PyDict>,
+) -> impl Iterator<Item = [Borrowed<'a, 'py, PyAny>; 2]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (mut name, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: `at` is what the call before has set, and the dict keeps what it finds.
+        unsafe {
+            let found = ffi::PyDict_Next(dict.as_ptr(), &raw mut at, &raw mut name, &raw mut value);
+            (found != 0).then(|| [name, value].map(|each| Borrowed::from_ptr(dict.py(), each)))
+        }
+    })
 }
 
 impl MessageClass {

@@ -5,7 +5,7 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySequence, PyString, PyTuple};
 
-use crate::encode::message::{bytes, text, text_given};
+use crate::encode::message::{bytes, items, text, text_given};
 use crate::shared::decline::{Decline, declined_unless};
 use crate::shared::layout::{
     CRC_PROPERTY_SIZE, NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM,
@@ -105,8 +105,8 @@ impl<'a> PropertyText<'a> {
             return self.encoded(bytes(given)?);
         }
         let given = given.cast_exact::<PyDict>();
-        for (name, value) in given.map_err(|_| Decline::ToPython)?.iter() {
-            self.named(text(name.as_borrowed())?, text_given(value.as_borrowed())?)?;
+        for [name, value] in items(given.map_err(|_| Decline::ToPython)?) {
+            self.named(text(name)?, text_given(value)?)?;
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::encode::message::{Numbers, integer, queue_or_none, text, text_given};
+use crate::encode::message::{Numbers, integer, item, queue_or_none, text, text_given};
 use crate::encode::propertytext::PropertyText;
 use crate::put::body::{Body, bytes_of_part};
 use crate::shared::arrays;
@@ -62,7 +63,7 @@ impl<'py> Columns<'py> {
 
     /// The topic of a row; of pairs Python makes it.
     #[inline]
-    pub fn topic(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
+    pub fn topic(&self, row: usize) -> Result<Borrowed<'_, 'py, PyAny>, Decline> {
         self.topic.object(row)
     }
 
@@ -70,7 +71,7 @@ impl<'py> Columns<'py> {
     pub fn body(&self, row: usize) -> Result<Body, Decline> {
         match &self.body {
             Column::Pair(pair) => Body::part(&pair.data, pair.range(row)),
-            body => Body::whole(&body.object(row)?),
+            body => Body::whole(&*body.object(row)?),
         }
     }
 
@@ -93,18 +94,18 @@ impl<'py> Columns<'py> {
     pub fn write_text(&self, row: usize, out: &mut PropertyText<'_>) -> Result<(), Decline> {
         match &self.keys {
             Column::Pair(pair) => out.keys_text(pair.text(row)?)?,
-            keys => out.keys(keys.object(row)?.as_borrowed())?,
+            keys => out.keys(keys.object(row)?)?,
         }
         match &self.tags {
             Column::Pair(pair) => out.tags_text(pair.text(row)?)?,
-            tags => out.tags(tags.object(row)?.as_borrowed())?,
+            tags => out.tags(tags.object(row)?)?,
         }
         for (name, values) in &self.named {
-            out.named(name, text_given(values.object(row)?.as_borrowed())?)?;
+            out.named(name, text_given(values.object(row)?)?)?;
         }
         match &self.properties {
             Column::Pair(pair) => out.encoded(pair.bytes(row)),
-            properties => out.properties(properties.object(row)?.as_borrowed()),
+            properties => out.properties(properties.object(row)?),
         }
     }
 }
@@ -154,10 +155,10 @@ impl<'py> Column<'py> {
 
     /// A row that is an object.
     #[inline]
-    fn object(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
+    fn object(&self, row: usize) -> Result<Borrowed<'_, 'py, PyAny>, Decline> {
         match self {
-            Self::Same(value) => Ok(value.clone()),
-            Self::List(list) => list.get_item(row).map_err(|_| Decline::ToPython),
+            Self::Same(value) => Ok(value.as_borrowed()),
+            Self::List(list) => item(list, row),
             _ => Err(Decline::ToPython),
         }
     }
@@ -171,7 +172,7 @@ impl<'py> Column<'py> {
             _ => {
                 let value = self.object(row)?;
                 let is_none = value.is_none();
-                (!is_none).then(|| integer(value.as_borrowed())).transpose()
+                (!is_none).then(|| integer(value)).transpose()
             }
         }
     }

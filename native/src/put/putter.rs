@@ -10,7 +10,7 @@ use crate::encode::limits::Limits;
 use crate::encode::message::{Fields, bytes, text};
 use crate::encode::propertytext::PropertyText;
 use crate::put::end::Unplaced;
-use crate::put::interest::{is_among, is_one_among};
+use crate::put::interest::{Others, is_among, is_one_among};
 use crate::put::receipt::receipt;
 use crate::put::shared::{SharedEnd, call_wake};
 use crate::shared::border::guarded;
@@ -93,7 +93,11 @@ impl Putter {
     ) -> Result<Unplaced<'a>, Decline> {
         let topic = text(fields.topic)?;
         let concerns_any = is_among(self.topics.bind(py), fields.topic)?
-            || is_one_among(self.properties.bind(py), fields.properties)?;
+            || is_one_among(
+                self.properties.bind(py),
+                fields.properties,
+                &mut Others::default(),
+            )?;
         let body = bytes(fields.body)?;
         declined_unless(!concerns_any && body.len() <= self.limits.body_max.min(BODY_MAX))?;
         let numbers = fields.numbers()?;

@@ -1,12 +1,12 @@
 //! Many messages at once; see `reput.log.writer.appender` and `reput.record.encoding.batchencoder`.
 
 use numpy::PyArray1;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use pyo3::{Borrowed, ffi};
 
 use crate::encode::limits::Limits;
-use crate::encode::message::{Fields, NO_QUEUE, Numbers, list_of, text};
+use crate::encode::message::{Fields, NO_QUEUE, Numbers, NumbersBefore, item, list_of, text};
 use crate::encode::propertytext::PropertyText;
 use crate::put::appender::Appender;
 use crate::put::body::Body;
@@ -15,8 +15,10 @@ use crate::put::queues::Turn;
 use crate::put::region::MANY;
 use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
-use crate::shared::border::{guarded, unlocked};
+use crate::shared::border::guarded;
 use crate::shared::decline::{Arg, Decline, Stop, declined_unless, room};
+
+const TOPICS: usize = 16; // places for objects
 
 /// Messages that passed all checks, encoded except for their positions in the log.
 #[pyclass(module = "reput_native", frozen)]
@@ -49,8 +51,8 @@ impl Rows {
 struct RowsBuilder<'py> {
     table: TableBuilder<Body>,
     names: Bound<'py, PyList>,
-    /// The topic's object of the row before, which `names` holds, and that topic's number.
-    last: (*mut ffi::PyObject, u32),
+    /// Objects of topics, which `names` holds, each in one of few places, and their numbers.
+    topics: [(*mut ffi::PyObject, u32); TOPICS],
     appender: Bound<'py, Appender>,
     /// By the number of the topic, for rows without a queue.
     turns: Vec<Option<Turns>>,
@@ -72,7 +74,7 @@ impl<'py> RowsBuilder<'py> {
         Ok(Self {
             table: TableBuilder::new(count, limits.body_max, limits.store_host)?,
             names: PyList::empty(py),
-            last: (std::ptr::null_mut(), 0),
+            topics: [(std::ptr::null_mut(), 0); TOPICS],
             appender: appender.clone(),
             turns: vec![],
         })
@@ -99,22 +101,23 @@ impl<'py> RowsBuilder<'py> {
     #[inline]
     fn add(
         &mut self,
-        topic: &Bound<'py, PyAny>,
+        topic: Borrowed<'_, 'py, PyAny>,
         body: Body,
         mut numbers: Numbers,
         write_text: impl FnOnce(&mut PropertyText<'_>) -> Result<(), Decline>,
     ) -> Result<(), Stop> {
-        if topic.as_ptr() != self.last.0 {
-            let number = self.table.topic(text(topic.as_borrowed())?.as_bytes())?;
-            self.last = (topic.as_ptr(), number);
+        let object = topic.as_ptr();
+        let known = &mut self.topics[((object as usize / 16) ^ (object as usize / 256)) % TOPICS];
+        if object != known.0 {
+            *known = (object, self.table.topic(text(topic)?.as_bytes())?);
         }
+        let number = known.1;
         if numbers.queue_id == NO_QUEUE {
-            let name = text(topic.as_borrowed())?;
-            numbers.queue_id = self.take_turn(self.last.1, name.as_bytes())?;
+            numbers.queue_id = self.take_turn(number, text(topic)?.as_bytes())?;
         }
         // Held from here on, so that no other topic gets this one's place in memory.
         self.names.append(topic)?;
-        Ok(self.table.add(self.last.1, body, numbers, write_text)?)
+        Ok(self.table.add(number, body, numbers, write_text)?)
     }
 
     fn end(self) -> Result<Rows, Stop> {
@@ -129,8 +132,7 @@ impl<'py> RowsBuilder<'py> {
                     .take_turns(name, turns.taken);
             }
         }
-        let mut table = self.table.end();
-        unlocked(py, table.size_of_bodies(), || table.check());
+        let table = self.table.end();
         let mut queue_id = room(table.rows.len()).map_err(Decline::from)?;
         let mut size = room(table.rows.len()).map_err(Decline::from)?;
         for row in &table.rows {
@@ -159,10 +161,12 @@ pub fn rows_of_messages<'py>(
         let messages = list_of(messages)?;
         declined_unless(!messages.is_empty())?;
         let mut rows = RowsBuilder::new(&limits, messages.len(), &appender.get()?)?;
-        for message in messages.iter() {
+        let mut before = NumbersBefore::default();
+        for place in 0..messages.len() {
+            let message = item(&messages, place)?;
             let fields = Fields::of(&message)?;
-            let (topic, body) = (fields.topic.to_owned(), fields.body.to_owned());
-            rows.add(&topic, Body::whole(&body)?, fields.numbers()?, |text| {
+            let (body, numbers) = (Body::whole(&fields.body)?, before.of(&fields)?);
+            rows.add(fields.topic, body, numbers, |text| {
                 text.keys(fields.keys)?;
                 text.tags(fields.tags)?;
                 text.properties(fields.properties)
@@ -186,7 +190,7 @@ pub fn rows_of_columns<'py>(
         let mut rows = RowsBuilder::new(&limits, columns.count, &appender.get()?)?;
         for row in 0..columns.count {
             let (topic, body) = (columns.topic(row)?, columns.body(row)?);
-            rows.add(&topic, body, columns.numbers(row)?, |text| {
+            rows.add(topic, body, columns.numbers(row)?, |text| {
                 columns.write_text(row, text)
             })?;
         }

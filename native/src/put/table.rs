@@ -32,7 +32,6 @@ pub struct Row<B> {
     text: usize,
     text_size: usize,
     body: B,
-    body_crc: u32,
 }
 
 /// A table that rows are added to.
@@ -115,7 +114,6 @@ impl<B: AsRef<[u8]>> TableBuilder<B> {
             text: begin,
             text_size,
             body,
-            body_crc: 0,
         });
         Ok(())
     }
@@ -126,24 +124,14 @@ impl<B: AsRef<[u8]>> TableBuilder<B> {
 }
 
 impl<B: AsRef<[u8]>> Table<B> {
-    pub fn size_of_bodies(&self) -> usize {
-        self.rows.iter().map(|row| row.body.as_ref().len()).sum()
-    }
-
-    /// Compute the checksums; of bodies that nobody can change.
-    pub fn check(&mut self) {
-        for row in &mut self.rows {
-            row.body_crc = crc32(row.body.as_ref());
-        }
-    }
-
+    /// A record, whose body's checksum is still zero.
     #[inline]
     pub fn record<'a>(&'a self, row: &'a Row<B>) -> Record<'a> {
         Record {
             numbers: row.numbers,
             topic: &self.topics[row.topic as usize],
             body: row.body.as_ref(),
-            body_crc: row.body_crc,
+            body_crc: 0,
             properties: &self.texts[row.text..row.text + row.text_size],
         }
     }
@@ -235,7 +223,9 @@ impl Chunk {
                 store_timestamp,
                 store_host: table.store_host,
             };
-            table.record(row).write(&place, data);
+            let mut record = table.record(row);
+            record.body_crc = crc32(record.body); // here: it comes into the cache once
+            record.write(&place, data);
         }
         Ok(())
     }

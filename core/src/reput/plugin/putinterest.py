@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.record.encoding.batchencoder import Columns
     from reput.record.messages.message import Message
 
-__all__ = ["PutInterest", "concerns_any", "united"]
+__all__ = ["PutInterest", "concerns_any", "concerns_columns", "united"]
 
 
 @attrs.frozen
@@ -115,6 +115,12 @@ def concerns_any(
         properties: likewise.
     """
     return any(map(PutInterest(properties, topics).covers_message, messages))
+
+
+@kernel
+def concerns_columns(columns: Columns, topics: frozenset[str], properties: frozenset[str]) -> bool:
+    """Return whether any row may be of one of these topics, or have one of these properties."""
+    return PutInterest(properties, topics).covers(columns)
 
 
 def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:

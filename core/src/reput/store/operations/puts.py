@@ -19,7 +19,7 @@ from reput.errors import (
 from reput.log.writer.appender import rows_of_columns, rows_of_messages
 from reput.log.writer.receipts import BatchReceipt, Receipt
 from reput.plugin.base import Plugin
-from reput.plugin.putinterest import PutInterest, concerns_any, united
+from reput.plugin.putinterest import PutInterest, concerns_any, concerns_columns, united
 from reput.record.encoding.batchencoder import Columns
 from reput.record.layout import BLANK_MIN_SIZE
 from reput.record.messages.message import (
@@ -90,11 +90,10 @@ class _Hooks:
 
     def cover(self, messages: Sequence[Message] | Columns) -> bool:
         """Whether a hook must see any of ``messages``; if not, columns need not be split."""
-        interest = self.interest
-        if interest is None or self.names is None:
+        if self.names is None:
             return True
         if isinstance(messages, Columns):
-            return interest.covers(messages)
+            return concerns_columns(messages, *self.names)
         return concerns_any(messages, *self.names)
 
     def changed(self, messages: Sequence[Message], take_turns: TakeTurns) -> Sequence[Message]:
