@@ -377,7 +377,14 @@ def test_with_rocketmqs_rules_reading_begins_where_rocketmq_begins(tmp_path):
         assert store.recovery.message_count > 5
 
 
+@pytest.fixture(params=[0, 4 << 20], ids=["beside", "after"])
+def reflushed(request, monkeypatch):
+    """Have the log written again beside plugins that catch up, or after them."""
+    monkeypatch.setattr("reput.log.recovery.repair._BESIDE_MIN", request.param)
+
+
 @pytest.mark.shows("written-again")
+@pytest.mark.usefixtures("reflushed")
 def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_path):
     places = _killed_behind_a_flush(tmp_path, 30)
     before = log_bytes(tmp_path)
@@ -393,16 +400,21 @@ def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_p
     assert log_bytes(tmp_path)[:end] == before[:end]
 
 
+@pytest.mark.usefixtures("reflushed")
 def test_a_failed_flush_of_what_was_recovered_is_an_error_of_opening(tmp_path):
     _killed_behind_a_flush(tmp_path, 30)
+    failed, state = [], (tmp_path / "reput" / "state").read_bytes()
 
     class FailingDisk(Disk):
         def flush(self, descriptor):
             if "/commitlog/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+                failed.append(descriptor)
                 raise OSError(errno.EIO, "no")
             super().flush(descriptor)
 
     with pytest.raises(OSError, match="no"):
         open_store(tmp_path, disk=FailingDisk())
+    assert len(failed) == 1  # a second flush could succeed without the bytes
+    assert (tmp_path / "reput" / "state").read_bytes() == state  # no progress beyond the log
     with open_store(tmp_path) as store:
         assert len(offsets(store)) == 35

@@ -19,6 +19,7 @@ becomes a blank.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -40,6 +41,7 @@ from reput.record.layout import (
     SIZE_AND_MAGIC,
 )
 from reput.record.messageids import pack_host
+from reput.signalsafe import PeriodicThread
 
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
@@ -52,9 +54,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["fill", "reflush", "repair"]
+__all__ = ["Reflush", "fill", "repair"]
 
 _COPY_SIZE: Final = 1 << 20
+_BESIDE_MIN: Final = 4 << 20  # bytes to flush; for fewer a thread saves nothing
 _FILLER_MAX: Final = 4 << 20
 """Most bytes of one filler record, so that readers need not hold more at once."""
 _LAST_MIN: Final = RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
@@ -213,21 +216,73 @@ class _Repair:
         return path
 
 
-def reflush(log: LogReader, start: int, end: int, disk: Disk) -> None:
-    """Write the log's bytes ``[start, end)`` again, and flush them.
+@attrs.define(eq=False)
+class Reflush:
+    """Writes bytes of the log again and flushes them, beside other work if they are many.
 
     What recovery read may be only in the page cache. A flush alone does not prove otherwise: after
     a failed flush the system may take the bytes for written.
     """
-    for base in log.files.bases:
-        first, stop = max(start, base), min(end, base + log.file_size)
-        if base + log.file_size <= start or base > end:
-            continue
-        descriptor = disk.open(log.files.path(base), write=True)
+
+    _disk: Disk
+    _left: list[tuple[str, int, int]]
+    """Path of each file that is not flushed yet, and its file positions ``[start, end)``."""
+    _thread: PeriodicThread | None = attrs.field(init=False, default=None)
+    _failure: BaseException | None = attrs.field(init=False, default=None)
+
+    @classmethod
+    def of(cls, log: LogReader, start: int, end: int, disk: Disk) -> Reflush:
+        """Return what writes the log's bytes ``[start, end)``, after `start` or in `wait`."""
+        return cls(
+            disk,
+            [
+                (log.files.path(base), max(start - base, 0), min(end - base, log.file_size))
+                for base in log.files.bases
+                if base <= end and start < base + log.file_size
+            ],
+        )
+
+    def start(self) -> None:
+        """Begin on a thread of its own, if that is worth a thread."""
+        if sum(end - start for _, start, end in self._left) >= _BESIDE_MIN:
+            self._thread = PeriodicThread("reput-reflush", 0, self._round)
+            with contextlib.suppress(RuntimeError):  # no thread can be started now
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the file that it writes."""
+        if self._thread is not None:
+            self._thread.stop()
+
+    def wait(self) -> None:
+        """Return when all is on disk.
+
+        Raises:
+            OSError: it may not be on disk; nothing is flushed again.
+        """
+        self.stop()
+        while self._failure is None and self._left:
+            self._round()
+        if self._failure is not None:
+            raise self._failure
+
+    def _round(self) -> bool:
         try:
-            for at in range(first, stop, _COPY_SIZE):
-                size = min(_COPY_SIZE, stop - at)
-                disk.write(descriptor, disk.read(descriptor, size, at - base), at - base)
+            self._write(*self._left[0])
+        except BaseException as error:  # raised by `wait`
+            self._failure = error
+            return False
+        del self._left[0]
+        return bool(self._left)
+
+    def _write(self, path: str, start: int, end: int) -> None:
+        disk, buffer = self._disk, memoryview(bytearray(min(_COPY_SIZE, end - start)))
+        descriptor = disk.open(path, write=True)
+        try:
+            for at in range(start, end, _COPY_SIZE):
+                piece = buffer[: end - at]
+                size = disk.read_into(descriptor, piece, at)
+                disk.write(descriptor, piece[:size], at)
             disk.flush(descriptor)
         finally:
             disk.close(descriptor)

@@ -106,8 +106,13 @@ def start_writing(
     workers = WorkScheduler(board, request.now)
     workers.use()
 
+    def flush(patience: float) -> None:
+        found.wait_flushed()
+        plugin_flusher.flush(patience)
+
     def make_ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
-        queue_offsets = _queue_offsets(request, plugins, log, loop, plugin_flusher, floors)
+        queue_offsets = _queue_offsets(request, plugins, log, loop, flush, floors)
+        found.wait_flushed()
         # Before the first put: a file that counts too many messages must not hide the next ones.
         _call_ready(opener, queue_offsets)
         return queue_offsets
@@ -262,7 +267,7 @@ def _queue_offsets(
     plugins: PluginSet,
     log: CommitLog,
     loop: ReputLoop,
-    plugin_flusher: PluginFlusher,
+    flush: Callable[[float], object],
     floors: QueueFloors,
 ) -> Mapping[tuple[str, int], int]:
     """Return next queue offsets: of a plugin that keeps queues, after it has caught up.
@@ -278,7 +283,7 @@ def _queue_offsets(
         # interrupted.
         if request.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
             try:
-                plugin_flusher.flush(patience=0.2)
+                flush(0.2)
             except OSError as error:
                 logger.warning("progress not written error=%s", error)
             flushed_at = time.monotonic()

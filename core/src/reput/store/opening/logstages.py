@@ -29,6 +29,7 @@ from reput.store.config import with_file_size
 
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
+    from reput.log.recovery.repair import Reflush
     from reput.record.entries import LastEntry
     from reput.store.opening.rollback import Rollback
     from reput.store.opening.stages import LockedStore, OpenRequest, Settings
@@ -54,6 +55,17 @@ class LogFindings:
     """Ranges in which each record has a checksum of its own."""
     last_entry: LastEntry | None = None
     """Of a log to which a writer appends entries; else None."""
+    reflush: Reflush | None = None
+    """Brings the log to disk while plugins catch up; None if it is there."""
+
+    def wait_flushed(self) -> None:
+        """Return when the log is on disk up to the end that was found.
+
+        Raises:
+            OSError: it may not be on disk.
+        """
+        if self.reflush is not None:
+            self.reflush.wait()
 
 
 def find_files(

@@ -203,7 +203,7 @@ def _open(request: OpenRequest, undoing: Rollback) -> Store:
         started = begin_changes(request, locked, settings, files, undoing)
         found = examine(request, locked, settings, files)
         undoing.forget(started.take_back)
-        found = repair_log(request, locked, settings, found)
+        found = repair_log(request, locked, settings, found, undoing)
         log = open_log(request, locked, settings, files, found, started.allocator, undoing)
     else:
         found = examine(request, locked, settings, files)

@@ -15,7 +15,7 @@ from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
 from reput.log.reader.ledgerfiles import LedgerFiles
-from reput.log.recovery.repair import reflush, repair
+from reput.log.recovery.repair import Reflush, repair
 from reput.store.opening.logstages import LogFindings
 
 if TYPE_CHECKING:
@@ -92,12 +92,16 @@ def begin_changes(
 
 
 def repair_log(
-    request: OpenRequest, locked: LockedStore, settings: Settings, found: LogFindings
+    request: OpenRequest,
+    locked: LockedStore,
+    settings: Settings,
+    found: LogFindings,
+    undoing: Rollback,
 ) -> LogFindings:
-    """Cut the log at the end that was found, bring it to disk up to there, and note what it is.
+    """Cut the log at the end that was found, and note what it is.
 
     Returns:
-        What is known of the log now.
+        What is known of the log now, and what brings it to disk up to its end.
     """
     report = repair(
         found.log,
@@ -110,7 +114,14 @@ def repair_log(
         is_replica=settings.master is not None,
     )
     if not locked.clean:
-        reflush(found.log, report.start_offset, report.end_offset, request.disk)
+        offsets = report.start_offset, report.end_offset
+        reflush = Reflush.of(found.log, *offsets, request.disk)
+        undoing.when_failed(reflush.stop)
+        if _may_flush_later(request, locked, settings):
+            reflush.start()
+            found = attrs.evolve(found, reflush=reflush)
+        else:
+            reflush.wait()
     files = found.log.files
     if settings.master is not None and files.bases and report.end_offset == files.min_offset:
         # No record was fed into the first file: the log may begin with another one.
@@ -123,6 +134,16 @@ def repair_log(
             locked.note.begin(record, files.read(record, end - record))
         files.note_no_more(found.last_entry.number)
     return attrs.evolve(found, checked=_note_log(request, locked, settings, found))
+
+
+def _may_flush_later(request: OpenRequest, locked: LockedStore, settings: Settings) -> bool:
+    """Whether nothing but plugins that catch up comes before the store is complete.
+
+    What they derive is not noted before that, so that the log may be on disk after it. Not after a
+    broker: the lock says from now on that reput has written last.
+    """
+    is_plain = settings.master is None and locked.ledger is None and locked.lock.is_signed
+    return request.threads and is_plain and not settings.log.reads_durable
 
 
 def _note_log(
