@@ -82,7 +82,7 @@ ALLOWED = {
         "core/src/reput/files/system/vectoredread.py",
         "os.pread",
     ): "called by the disk alone, as a compiled function may stand in its place",
-    ("core/src/reput/files/prefault.py", "mmap.mmap"): "a page of memory without a file",
+    ("core/src/reput/files/preallocation.py", "mmap.mmap"): "a page of memory without a file",
     ("core/src/reput/store/opening/openstore.py", "mmap.mmap"): "memory without a file",
     **dict.fromkeys(
         [

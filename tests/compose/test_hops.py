@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 27,
     "dispatch": 127,
-    "flush": 155,
+    "flush": 153,
     "read": 47,
-    "close": 168,
-    "open": 687,
-    "open after a kill": 1000,
+    "close": 164,
+    "open": 678,
+    "open after a kill": 991,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

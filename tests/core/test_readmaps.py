@@ -16,7 +16,7 @@ import reput
 from reput.files import readmap
 from reput.files.filepool import FilePool
 from reput.files.mappedfilequeue import MappedFileQueue
-from reput.files.prefault import POPULATE_READ, populate
+from reput.files.preallocation import POPULATE_READ, populate
 from reput.files.readmap import ReadMaps
 from reput.files.system.disk import Disk
 from reput.files.system.vectoredread import read_pieces

@@ -61,7 +61,8 @@ class PluginLifecycle:
     clock: Callable[[], int]
     after_change: Callable[[PluginSet], None] = lambda plugins: None
     """Called with the new set after a plugin was added, removed or resumed."""
-    _lock: threading.RLock = attrs.field(factory=new_lock)
+    membership_lock: threading.RLock = attrs.field(factory=new_lock)
+    """While it is held, no plugin is added, removed, suspended or resumed."""
     _figures_at: float = 0.0
     _open_again_at: float = 0.0
 
@@ -75,7 +76,7 @@ class PluginLifecycle:
             ConfigError: a wrong option.
             OSError: the manifest cannot be written; the store is unchanged.
         """
-        with self._lock:
+        with self.membership_lock:
             name = item if isinstance(item, str) else plugin_name(item)
             name, plugin = plugin_of(item, {name: {**self.sections.get(name, {}), **options}})
             if name in self.plugins.plugins:
@@ -101,7 +102,7 @@ class PluginLifecycle:
 
     def promote(self, start_puts: Callable[[], None]) -> None:
         """Record that the store is not a replica any more; then call ``start_puts``."""
-        with self._lock:  # no other manifest is written in between
+        with self.membership_lock:  # no other manifest is written in between
             # The manifest first: a put must not be in a log that the next opening takes for a
             # replica's.
             self._save_role(self.plugins, self.sections, None)
@@ -115,7 +116,7 @@ class PluginLifecycle:
                 return from a call.
             OSError: the manifest cannot be written; the plugin stays and goes on.
         """
-        with self._lock:
+        with self.membership_lock:
             runner = self._runner(name)
             needing = sorted(
                 other for other, plugin in self.plugins.plugins.items() if name in plugin.requires
@@ -158,7 +159,7 @@ class PluginLifecycle:
         Raises:
             PluginError: the store does not use it.
         """
-        with self._lock:
+        with self.membership_lock:
             runner = self._runner(name)
             was_running = runner.is_active
             runner.suspend(Stopped.BY_USER)
@@ -173,7 +174,7 @@ class PluginLifecycle:
             PluginError: the store does not use it, it does not return from a call, or it cannot be
                 opened; then it stays stopped.
         """
-        with self._lock:
+        with self.membership_lock:
             runner = self._runner(name)
             if runner.is_active:
                 return
@@ -253,7 +254,7 @@ class PluginLifecycle:
 
         Without such a plugin RocketMQ must look for missing units.
         """
-        with self._lock:  # the set of plugins must not change meanwhile
+        with self.membership_lock:  # the set of plugins must not change meanwhile
             is_kept = False
             for runner in self.board.runners.values():
                 if runner.hooks.queue_offsets is not None:
@@ -282,10 +283,6 @@ class PluginLifecycle:
         )
 
     # ------------------------------------------------------------------ parts
-
-    def membership_lock(self) -> threading.RLock:
-        """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
-        return self._lock
 
     def _runner(self, name: str) -> PluginRunner:
         if name not in self.plugins.plugins:

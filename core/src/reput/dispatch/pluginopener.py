@@ -256,8 +256,10 @@ def known_progress(
 def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
     """Return the queue offsets of the first plugin that has them; None if none, or not valid."""
     try:
-        asked = (hook() for _, hook in plugins.having("queue_offsets"))
-        answer = next((answer for answer in asked if answer is not None), None)
+        answer = None
+        for _, hook in plugins.having("queue_offsets"):
+            if (answer := hook()) is not None:
+                break
     except (Exception, SystemExit) as error:  # a plugin may raise anything
         logger.error("queue offsets not known, counted instead error=%r", error)
         return None

@@ -55,11 +55,11 @@ class LiveHolds:
 
     def membership_lock(self, asker: str) -> AbstractContextManager[Any]:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
-        return self._membership_lock_for(asker) if asker else self.live.membership_lock()
+        return self._membership_lock_for(asker) if asker else self.live.membership_lock
 
     @contextlib.contextmanager
     def _membership_lock_for(self, asker: str) -> Iterator[None]:
-        lock = self.live.membership_lock()
+        lock = self.live.membership_lock
         while not lock.acquire(timeout=_LOOK_SECONDS):
             runner = self.live.board.runners.get(asker)
             if runner is None or not runner.is_active:

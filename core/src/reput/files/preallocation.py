@@ -20,12 +20,12 @@ import logging
 import mmap
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import DiskFrozenError
 from reput.files.filecreation import create_temporary_file
 from reput.files.mappedfile import FIRST_SPACE
-from reput.files.prefault import POPULATE_WRITE, populate
 from reput.signalsafe import SafeEvent, new_lock
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PREFAULT_STEP", "FileAllocator", "Prefaulter"]
+__all__ = ["POPULATE_READ", "PREFAULT_STEP", "FileAllocator", "Prefaulter", "populate"]
 
+# <linux/mman.h>, since Linux 5.14; the mmap module has no names for them.
+POPULATE_READ: Final = 22
+POPULATE_WRITE: Final = 23
 READY_NAME: Final = "next-file"
 PREFAULT_STEP: Final = 8 << 20
 """Bytes that a writer requests at a time, at most."""
@@ -233,3 +236,42 @@ def _populate(target: mmap.mmap, start: int, end: int) -> bool:
         return populate(ctypes.addressof(anchor) + start, end - start, POPULATE_WRITE)
     finally:
         del anchor
+
+
+def populate(address: int, size: int, kind: int) -> bool:
+    """Load the pages of a map; a page that cannot be loaded does not raise a signal here.
+
+    Args:
+        address: where a page of the map begins.
+        size: bytes.
+        kind: `POPULATE_READ`, or `POPULATE_WRITE` for pages that will be written.
+
+    Returns:
+        Whether all pages are there; false also where the system does not know such a call.
+    """
+    madvise = _madvise()
+    if madvise is None:
+        return False
+    failed = madvise(address, size, kind)
+    if failed:
+        logger.debug("no populate errno=%d", ctypes.get_errno())
+    return not failed
+
+
+@cache
+def _madvise() -> Any:
+    """Return the system's ``madvise``, which releases the interpreter lock; None if missing.
+
+    It is tried once: a system that does not know the call would be asked again with each read.
+    """
+    try:
+        function = ctypes.CDLL(None, use_errno=True).madvise
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    function.restype = ctypes.c_int
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        held = ctypes.c_char.from_buffer(page)
+        failed = function(ctypes.addressof(held), mmap.PAGESIZE, POPULATE_READ)
+        del held
+    return None if failed else function

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import attrs
 import numpy as np
 
-from reput.files.prefault import POPULATE_READ, populate
+from reput.files.preallocation import POPULATE_READ, populate
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +122,10 @@ class PluginFigures:
 
     def figures(self) -> dict[str, Any]:
         """Return the values by name, to pass them to another class with these fields."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(PluginFigures)}
+        return dict(zip(_FIGURES, operator.attrgetter(*_FIGURES)(self), strict=True))
+
+
+_FIGURES: Final = tuple(attrs.fields_dict(PluginFigures))
 
 
 @attrs.frozen

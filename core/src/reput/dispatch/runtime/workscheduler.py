@@ -209,6 +209,8 @@ class WorkScheduler:
         """Call nothing any more, and wait for the slices under way; abandon one that hangs."""
         self._is_running = False
         works = list(self._works.values())
+        if not works:
+            return
         for work in works:
             work.is_over = True
         deadline = time.monotonic() + self._board.stall_seconds

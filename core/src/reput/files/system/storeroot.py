@@ -151,6 +151,8 @@ class StoreRoot:
         directory = self._opened
         if directory is not None and above in self._known and name not in _NO_NAMES:
             return directory, path[len(self._prefix) :]
+        if path == self.path:
+            return None, path
         if self._scratch is not None and self._scratch.has(path):
             return self._scratch.reach(path)
         names = self.names(path)
