@@ -242,7 +242,8 @@ def test_a_plugin_waits_for_those_that_it_requires_and_for_all_when_one_halts():
     driven.runner.resume(0)
     assert needing.may_run
     driven.board.halt("three")
-    assert (needing.is_usable, needing.may_run) == (False, False)
+    for each in (needing, driven.runner):
+        assert (each.is_usable, each.may_run) == (False, False)
 
 
 STATE = {"phase", "place", "position", "stopped", "last_error", "cut_to", "halted"}

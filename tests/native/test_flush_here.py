@@ -202,3 +202,13 @@ def test_a_file_that_was_removed_is_an_error_with_pythons_words(tmp_path):
         store.put(reput.Message("T", b"refused"))
     with pytest.raises(ServiceNotAvailableError):
         store.close()
+
+
+def test_the_reader_of_a_sync_store_hears_of_flushes_made_here(tmp_path):
+    with reput.open(
+        tmp_path / "store", plugins=["consumequeue"], config={"commitlog": {"flush": "sync"}}
+    ) as store:
+        for number in range(5):
+            store.put(reput.Message("T", b"%d" % number))
+        assert store.wait_dispatched(10)
+        assert len(store.read("T", 0, 0, 32)) == 5
