@@ -218,6 +218,15 @@ def test_a_body_may_be_text(body):
     assert columns_of(one(body=body)).to_messages()[0].body == "ä".encode()
 
 
+@pytest.mark.parametrize(
+    "topics", [["ab", "ab"], ["ab", "ba"], ["a", "aba"], ["aba", "b"], ["", ""], ["ä", "ä"]]
+)
+def test_rows_have_the_topics_of_the_batch(topics):
+    batch = one(topic=["x", *topics, "yz"], body=[b""] * 4).slice(1, 2)
+
+    assert [message.topic for message in columns_of(batch).to_messages()] == topics
+
+
 def test_columns_of_other_types_of_the_same_meaning():
     batch = one(
         topic=pa.array(["T"]).dictionary_encode(),

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::arrow::joining::{Ranges, Texts, Valid};
 use crate::shared::decline::{Decline, Stop, declined_unless, room};
@@ -26,8 +27,10 @@ pub struct Array<'py> {
 impl<'py> Array<'py> {
     /// Whether an object is an array of exactly this class of `pyarrow`.
     pub fn is(object: &Bound<'py, PyAny>, class: &str) -> PyResult<bool> {
-        let class = object.py().import("pyarrow")?.getattr(class)?;
-        Ok(object.get_type().is(&class))
+        static PYARROW: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+        let py = object.py();
+        let module = PYARROW.get_or_try_init(py, || py.import("pyarrow").map(Bound::unbind))?;
+        Ok(object.get_type().is(module.bind(py).getattr(class)?))
     }
 
     pub fn of(object: &Bound<'py, PyAny>, class: &str) -> Result<Self, Stop> {

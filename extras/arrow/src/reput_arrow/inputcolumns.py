@@ -76,6 +76,15 @@ INPUT_COLUMNS: Final = tuple(
 )
 """Every column that `columns_of` accepts; contains all of `reput_arrow.COLUMNS`."""
 
+
+@attrs.define(eq=False)
+class _Accepted:
+    """The schema that `columns_of` has accepted last: mostly it is that of the next batch, too."""
+
+    schema: pa.Schema | None = None
+
+
+_accepted: Final = _Accepted()
 _NUMBERS: Final = ("queue_id", "flag", "reconsume_times", "prepared_transaction_offset")
 
 
@@ -123,14 +132,17 @@ def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
         MessageIllegalError: a null where there must be a value, or a value that a message cannot
             have; the text names column and row.
     """
-    check_schema(batch.schema, others)
+    schema = batch.schema
+    if others or _accepted.schema is None or not schema.equals(_accepted.schema):
+        check_schema(schema, others)
+        if not others:
+            _accepted.schema = schema
     if batch.num_rows == 0:
         return Columns(topic=[], body=[])
-    numbers: dict[str, Any] = {
-        name: _numbers(batch, name) for name in _NUMBERS if name in batch.schema.names
-    }
+    names = schema.names
+    numbers: dict[str, Any] = {name: _numbers(batch, name) for name in _NUMBERS if name in names}
     numbers.setdefault("queue_id", 0)  # each task of a job writes alone, so no turns are taken
-    if "sys_flag" in batch.schema.names:
+    if "sys_flag" in names:
         # The store that writes the record sets its hosts, and the bits that say if they are IPv6.
         numbers["sys_flag"] = _numbers(batch, "sys_flag") & ~_HOST_BITS
     return Columns(
@@ -186,6 +198,9 @@ def _topics(column: pa.Array) -> str | list[str]:
     _refuse_null("topic", column)
     if not kinds.is_string(column.type):
         column = column.cast(pa.string())
+    name = _only_topic(column)
+    if name is not None:
+        return name
     encoded = column.dictionary_encode()
     try:
         names = encoded.dictionary.to_pylist()
@@ -197,6 +212,18 @@ def _topics(column: pa.Array) -> str | list[str]:
         np.array(names, object).take(encoded.indices.to_numpy(zero_copy_only=False)).tolist()
     )
     return found
+
+
+def _only_topic(column: pa.Array) -> str | None:
+    """Return the topic that all rows have; None where they have several, or none is sure."""
+    _, borders, data = column.buffers()
+    ends = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
+    first, size = int(ends[0]), int(ends[1] - ends[0])
+    if size <= 0 or (np.diff(ends) != size).any():
+        return None
+    text = data.slice(first, len(column) * size).to_pybytes()
+    name = text[:size]
+    return name.decode("ascii") if name.isascii() and name * len(column) == text else None
 
 
 def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
