@@ -1,6 +1,7 @@
 """The messages that every store gets.
 
-8 topics of 4 queues, visited in turn. Each message has a tag, one key, the producer's unique key of
+8 topics of 4 queues, visited in turn: by each message or, beside a store whose batches are for one
+queue, by each batch. Each message has a tag, one key, the producer's unique key of
 32 characters, ``WAIT=true`` and a body of random bytes. A RocketMQ producer sends such messages,
 and random bodies are the worst case for the search for record borders.
 
@@ -44,8 +45,15 @@ class Row(NamedTuple):
 class Workload:
     """Messages with bodies of one size; message ``i`` is the same in every store."""
 
-    def __init__(self, body_size: int) -> None:
+    def __init__(self, body_size: int, *, run: int = 1) -> None:
+        """Make the bodies.
+
+        Args:
+            body_size: bytes of each.
+            run: how many messages, one after the other, are for one queue.
+        """
         self.body_size = body_size
+        self._run = run
         source = random.Random(1).randbytes(body_size * _RING)
         self._bodies = [
             source[start : start + body_size] for start in range(0, len(source), body_size)
@@ -53,9 +61,10 @@ class Workload:
 
     def row(self, number: int) -> Row:
         """Return message ``number`` as plain values."""
+        turn = number // self._run
         return Row(
-            _TOPICS[number % TOPIC_COUNT],
-            number // TOPIC_COUNT % QUEUE_COUNT,
+            _TOPICS[turn % TOPIC_COUNT],
+            turn // TOPIC_COUNT % QUEUE_COUNT,
             _TAGS[number & 3],
             f"order-{10_000_000 + number}",
             f"7F0000010000000002016C5F{number:08X}",
@@ -66,10 +75,11 @@ class Workload:
         """Return message ``number``."""
         from reput.record import Message
 
+        turn = number // self._run
         return Message(
-            topic=_TOPICS[number % TOPIC_COUNT],
+            topic=_TOPICS[turn % TOPIC_COUNT],
             body=self._bodies[number % _RING],
-            queue_id=number // TOPIC_COUNT % QUEUE_COUNT,
+            queue_id=turn // TOPIC_COUNT % QUEUE_COUNT,
             tags=_TAGS[number & 3],
             keys=f"order-{10_000_000 + number}",
             properties={"UNIQ_KEY": f"7F0000010000000002016C5F{number:08X}", "WAIT": "true"},
@@ -80,10 +90,11 @@ class Workload:
         import reput
 
         numbers = range(first, first + count)
+        turns = [number // self._run for number in numbers]
         return reput.Columns(
-            topic=[_TOPICS[number % TOPIC_COUNT] for number in numbers],
+            topic=[_TOPICS[turn % TOPIC_COUNT] for turn in turns],
             body=[self._bodies[number % _RING] for number in numbers],
-            queue_id=[number // TOPIC_COUNT % QUEUE_COUNT for number in numbers],
+            queue_id=[turn // TOPIC_COUNT % QUEUE_COUNT for turn in turns],
             tags=[_TAGS[number & 3] for number in numbers],
             keys=[f"order-{10_000_000 + number}" for number in numbers],
             properties=[

@@ -62,9 +62,12 @@ def put_one(trial: Trial, *, full: int) -> None:
 
 
 def put_many(trial: Trial, *, full: int, form: str) -> None:
-    """``put_many`` of lists of messages, columns or Arrow batches, made beforehand."""
+    """``put_many`` of lists of messages, columns or Arrow batches, made beforehand.
+
+    Each batch is for one queue, as RocketMQ takes no other.
+    """
     batches = trial.count(full // BATCH)
-    work = Workload(trial.body_size)
+    work = Workload(trial.body_size, run=BATCH)
     make = _MAKERS[form]
     made = [make(work, first) for first in range(0, min(batches * BATCH, RING), BATCH)]
     with _opened(trial, work, batches * BATCH) as store:
