@@ -89,7 +89,7 @@ class PluginLifecycle:
                 self._open(runner, file, record)
                 sections = {**self.sections, name: dict(options)} if options else self.sections
                 # The manifest before the first message, as the plugin now belongs to the store.
-                self._save_manifest(wider, sections)
+                self._save_manifest(wider, sections, self.opener.log.master)
             except BaseException:
                 self._close(runner)
                 raise
@@ -105,7 +105,7 @@ class PluginLifecycle:
         with self.membership_lock:  # no other manifest is written in between
             # The manifest first: a put must not be in a log that the next opening takes for a
             # replica's.
-            self._save_role(self.plugins, self.sections, None)
+            self._save_manifest(self.plugins, self.sections, None)
             start_puts()
 
     def remove(self, name: str) -> None:
@@ -137,7 +137,7 @@ class PluginLifecycle:
                 self.plugin_flusher.flush_plugin(runner)
             narrower = self.plugins.without(name)
             try:
-                self._save_manifest(narrower, self.sections)
+                self._save_manifest(narrower, self.sections, self.opener.log.master)
             except BaseException:
                 if was_running and runner.cut_to is None:
                     runner.resume(runner.position)
@@ -318,10 +318,7 @@ class PluginLifecycle:
         self.after_change(plugins)
         self.workers.use()
 
-    def _save_manifest(self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]]) -> None:
-        self._save_role(plugins, sections, self.opener.log.master)
-
-    def _save_role(
+    def _save_manifest(
         self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]], master: str | None
     ) -> None:
         kept = {

@@ -23,7 +23,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -193,16 +193,28 @@ class ReadGroup:
 
     def _wake_readers(self, batch: DispatchBatch) -> None:
         for runner, arrive in self.feed.arrivers:
-            function = functools.partial(arrive, batch=batch)
-            while not (call := runner.make("reput_arrive", function)) and runner.is_usable:
-                if self._board.is_stopping:
-                    return
-                if other := runner.inside("reput_arrive"):  # another group's
-                    other.wait(0.1)
+            call = self._make(runner, "reput_arrive", functools.partial(arrive, batch=batch))
+            if call is None and self._board.is_stopping:
+                return
             if call is not None and call.error is not None:
                 runner.stop(call.error)
         for watch in self.feed.watchers:
             watch(batch)
+
+    def _make(self, runner: PluginRunner, hook: str, function: Callable[[], Any]) -> Call | None:
+        """Call a hook that another group may be inside of, which is waited for.
+
+        The watch marks a plugin that hangs in the hook as stalled, and then no group waits for it.
+
+        Returns:
+            The call; None if the plugin does not run, or the loop stops.
+        """
+        while not (call := runner.make(hook, function)) and runner.is_usable:
+            if self._board.is_stopping:
+                break
+            if other := runner.inside(hook):
+                other.wait(0.1)
+        return call
 
     def _size_windows(self, seconds: float) -> None:
         if seconds > _SHORT_SECONDS:
@@ -213,15 +225,10 @@ class ReadGroup:
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
         """Return the batch with the columns that plugins add; None if one halts dispatching."""
         for runner, enrich in self.feed.enrichers:
-            # Two groups may read at once, but a hook is never called twice at once. The watch marks
-            # a plugin that hangs in the hook as stalled, and then no group waits for it.
-            function = functools.partial(enrich, batch=batch)
-            while not (call := runner.make("reput_enrich", function)) and runner.is_usable:
+            call = self._make(runner, "reput_enrich", functools.partial(enrich, batch=batch))
+            if call is None:
                 if self._board.is_stopping:
                     return None
-                if other := runner.inside("reput_enrich"):
-                    other.wait(0.1)
-            if call is None:
                 continue
             error = call.error
             if error is None and call.result:

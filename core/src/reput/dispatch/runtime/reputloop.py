@@ -95,9 +95,12 @@ class ReputLoop:
             return not group.runners
 
     def _handle_stalls(self) -> bool:
-        """Look for plugins that do not return from a call."""
+        """Mark every plugin that does not return from a call as stalled."""
         with self.board.lock:
-            self.board.look_for_stalls()
+            for call in self.board.calls.running():
+                runner = self.board.runners.get(call.plugin)
+                if runner is not None:
+                    runner.mark_if_stalled(call)
             runner = self.shared.find_stalled()
             if runner is not None:  # it keeps the thread, and the others get a new one
                 stuck, self.shared = self.shared, ReadGroup(self.feed, is_shared=True)

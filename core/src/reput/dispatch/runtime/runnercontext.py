@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
@@ -13,16 +13,12 @@ from reput.dispatch.config import DispatchConfig
 from reput.signalsafe import SafeEvent
 
 if TYPE_CHECKING:
-    from reput.dispatch.runtime.hookcalls import Call, HookCalls
+    from reput.dispatch.runtime.hookcalls import HookCalls
 
 __all__ = ["SharedContext"]
 
 
-class _Runner(Protocol):
-    def mark_if_stalled(self, call: Call) -> bool: ...
-
-
-R = TypeVar("R", bound=_Runner)
+R = TypeVar("R")
 
 
 @attrs.define(eq=False)
@@ -69,13 +65,6 @@ class SharedContext(Generic[R]):
         with self.lock:
             if self.halted == name:
                 self.halted = None
-
-    def look_for_stalls(self) -> None:
-        """Mark every plugin that does not return from a call as stalled."""
-        for call in self.calls.running():
-            runner = self.runners.get(call.plugin)
-            if runner is not None:
-                runner.mark_if_stalled(call)
 
     # ------------------------------------------------------------------ notifying
 
