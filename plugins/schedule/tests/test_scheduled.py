@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 
 import pytest
 from delayedstores import LEVEL_MS, SECOND, Delayed
@@ -192,3 +193,24 @@ def test_what_is_cancelled_does_not_count(tmp_path, seed):
         with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
             assert len(told(reader)) == count
         assert len(told(delayed.store)) == count
+
+
+def test_a_reader_takes_no_wheel_that_is_newer_than_its_checkpoint(tmp_path):
+    delayed = Delayed(tmp_path / "store", ManualClock()).open()
+    left = tmp_path / "left"
+    delayed.put_in("early", 20 * SECOND)
+    delayed.cancel("early")
+    delayed.settle()
+    delayed.store.flush()
+    copy_store(delayed.root, left)
+    for body in ("in the same slot", "in it, too"):
+        delayed.put_in(body, 20 * SECOND)
+    delayed.settle()
+    delayed.store.flush()
+    for name in ("commitlog", "timerlog"):  # a kill was behind these writes
+        shutil.copytree(delayed.root / name, left / name, dirs_exist_ok=True)
+    shutil.copy(delayed.root / "timerwheel", left)
+    delayed.close()
+
+    with reput.open(left, "r", plugins=PLUGINS, clock=delayed.clock) as reader:
+        assert len(told(reader)) == 2

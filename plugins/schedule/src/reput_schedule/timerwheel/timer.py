@@ -233,7 +233,8 @@ class Timer:
             self._look_at_broker()
             return
         self._use(check.precision_ms)
-        self._files.look(check)
+        if not self._files.look(check):
+            self._files.look_at_log(check)  # its writer was between two writes, or was killed
         self._agenda.start(check.reached)
 
     def _look_at_broker(self) -> None:
@@ -446,7 +447,10 @@ class Timer:
 
     def wrong_entries(self) -> list[CorruptFileError]:
         """Return what is wrong with files and chains; for a store that was closed."""
-        ticks = self.pending()[0] // self._precision - 1
+        with self._lock:
+            if not self._context.writable:
+                self._look()
+            ticks = np.unique(self._files.wheel.pending()[0])
         log_begin = self._context.log.min_physical_offset
         return wrong_entries(self._files, self._saving.saved, ticks, self._precision, log_begin)
 

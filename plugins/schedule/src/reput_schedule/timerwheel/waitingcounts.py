@@ -74,7 +74,7 @@ class WaitingCounts:
         """Return ticks, ascending, and how many messages wait in each; ``(n,)`` int64 each.
 
         Args:
-            agenda: what was delivered, and the timer's files.
+            agenda: the progress of deliveries, and the timer's files.
             coming: ``(n,)`` records of messages that wait and that the timer log does not have.
 
         Raises:
@@ -113,7 +113,7 @@ class WaitingCounts:
         is_same = self._first <= first and self._seen <= log.end
         if is_same and first < self._seen:
             is_same = log.read(self._seen - 1, self._seen).tobytes() == self._last
-        if not is_same:  # the timer log was made anew, or the clock was set back
+        if not is_same:  # the timer log began from its start, or the clock was set back
             self._seen, self._newest, self._special, self._repeated = 0, -1, [], []
         if self._seen <= first:
             self._first = self._seen = first

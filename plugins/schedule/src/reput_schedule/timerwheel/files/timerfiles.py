@@ -235,7 +235,7 @@ class TimerFiles:
         disk = self._context.disk
         # A writer may remove both between any two steps.
         if self._find_snapshots() or not self.wheel.load(disk, self.wheel_path):
-            return self._look_at_log(check)
+            return self.look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
@@ -285,8 +285,9 @@ class TimerFiles:
             disk.flush_directory(os.path.dirname(self.wheel_path))
         self.remove_snapshots()
 
-    def _look_at_log(self, check: CheckpointRecord) -> bool:
-        """Make a wheel in memory from all records of the timer log; likewise."""
+    def look_at_log(self, check: CheckpointRecord) -> bool:
+        """Make a wheel in memory from the records of the timer log; likewise."""
+        self.covered_to = 0
         self.wheel.clear()
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         self.log.end, _ = self._scan(_NO_LIMIT)
