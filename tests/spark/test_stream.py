@@ -18,7 +18,7 @@ from reput_arrow import schema_of
 from reput_spark import SparkReputError
 from reput_spark.reader.stream import growinglog as streamlogs
 from reput_spark.reader.stream import planning as streamplanning
-from reput_spark.reader.stream.options import StreamOptions
+from reput_spark.reader.stream.options import STREAM_OPTIONS, StreamOptions
 from reput_spark.reader.stream.planning import LogStream, read_stream_task
 
 COLUMNS = schema_of(["topic", "physical_offset", "body"], unit="us")
@@ -129,6 +129,10 @@ def test_a_wrong_option_is_refused(name, value, said):
     assert said in str(caught.value)
 
 
+def test_names_of_options_have_no_capitals():
+    assert all(name == name.lower() for name in (*STREAM_OPTIONS, *StreamOptions.names()))
+
+
 # --------------------------------------------------------------------------- offsets
 
 
@@ -222,6 +226,15 @@ def test_a_batch_is_the_same_when_it_is_planned_again(store):
     again = stream_of(store, split_size=65_536)
 
     assert again.plan(start, end) == rows
+
+
+def test_a_split_of_the_user_s_size_is_a_task(store):
+    fill(store, 800, 120)
+    stream = stream_of(store, split_size=65_536)
+    start, end = stream.initial(), stream.latest()
+
+    assert len(stream.plan(start, end)) >= 3
+    assert read(stream, start, end) == offsets_in(store)
 
 
 @pytest.mark.parametrize("corrupt", ["skip", "collect"])
@@ -539,6 +552,20 @@ def test_a_file_that_is_made_ahead_of_need_holds_nothing(store):
     ahead.write_bytes(bytes(FILE_SIZE))
 
     assert stream_of(store).latest() == before
+
+
+def test_a_stream_goes_on_over_the_end_of_a_file(tmp_path):
+    with reput.open(tmp_path, plugins=(), config=CONFIG) as store:
+        stream = stream_of(tmp_path)
+        start, found = {"phy": {}}, []
+        for number in range(60):
+            store.put(reput.Message("T", b"%d" % number * 300))
+            end = stream.latest(start)
+            found += read(stream, start, end)
+            start = end
+        assert store.log.file_count > 2
+
+    assert found == offsets_in(tmp_path)
 
 
 def test_a_log_that_was_cut_is_noticed(store):

@@ -107,6 +107,15 @@ def test_a_full_disk_takes_as_many_files_as_make_the_room_that_is_missing():
     assert (below.is_disk_full, above.is_disk_full) == (False, True)
 
 
+def test_another_disk_that_is_full_takes_some_files_at_a_time():
+    config = RetentionConfig(disk_warn_ratio=0.5)
+    spaces = [Space("log", 1, 99), Space("queues", 99, 1, holds_log=False)]
+
+    plan = decide(config, files_of(BATCH_COUNT + 5), NOW, spaces=spaces)
+
+    assert len(plan.removals) == BATCH_COUNT
+
+
 def test_puts_are_refused_beyond_the_last_ratio_only():
     config = RetentionConfig(disk_max_ratio=0.5, disk_warn_ratio=0.9)
 
@@ -168,6 +177,12 @@ def test_who_needs_the_head_holds_it_and_is_named():
     assert bases_of(plan.held) == [1_000, 2_000, 3_000]
     assert plan.holds == (near, high)  # the third one needs nothing that should go
     assert plan.held_size == 3_000
+
+
+def test_what_should_not_go_anyway_is_held_by_nobody():
+    plan = decide(RetentionConfig(), files_of(5), NOW).held_by([Hold(0, "a", "needs")])
+
+    assert (plan.held, plan.holds) == ((), ())
 
 
 CONFIGS = st.builds(
