@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,6 +96,23 @@ def test_a_group_goes_on_where_it_stopped_also_in_the_process_of_the_store(
 
     with served.store.consumer("billing", "orders", idle=0) as consumer:
         assert [message.body for message in consumer] == [b"1", b"2"]
+
+
+def test_members_of_several_clients_share_the_queues(served: Served) -> None:
+    with served.client.producer("shop") as producer:
+        producer.send(Message("orders", b"x"))
+    changed = threading.Event()
+    with served.client.consumer("billing", "orders") as first:
+        with served.client.consumer("billing", "orders") as second:
+            for _ in range(500):
+                if _shares(first) == _shares(second) == 2:
+                    break
+                changed.wait(0.02)
+            assert (_shares(first), _shares(second)) == (2, 2)
+
+
+def _shares(consumer: Consumer) -> int:
+    return sum(queue.topic == "orders" for queue in consumer.queues)
 
 
 def test_a_failed_message_comes_again_after_its_delay(served: Served) -> None:

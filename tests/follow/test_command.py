@@ -268,6 +268,15 @@ def test_a_second_follower_of_a_directory_is_refused(tmp_path, run, master):
         (("--from", "a"), "expected HOST:PORT"),
         (("--from", "a:1", "--begin", "soon"), "oldest, latest or a physical offset"),
         (("--from", "a:1", "--metrics", "9464"), "expected HOST:PORT"),
+        (("--directory", ".", "--from", "a:1"), "or --directory PATH"),
+        (("--directory", ".", "--broker", "b"), "--broker goes with --namesrv"),
+        (("--directory", ".", "--acknowledge"), "--acknowledge is for a connection"),
+        (("--directory", ".", "--ha", "a:1"), "--ha is for a connection"),
+        (("--directory", "nowhere"), "does not exist"),
+        (("--from", "a:1", "--serve-namesrv", "a:1"), "goes with --serve"),
+        (("--from", "a:1", "--serve", "none"), "expected HOST:PORT"),
+        (("--from", "a:1", "--serve", "0.0.0.0:1"), "not an address for clients"),
+        (("--from", "a:1", "--serve", "a:1", "--serve-namesrv", "a"), "expected HOST:PORT"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(tmp_path, run, options, text):
@@ -373,26 +382,4 @@ def test_metrics_without_the_client_of_prometheus_name_the_extra(tmp_path, run, 
     assert outcome.code == ExitCode.UNAVAILABLE, outcome
     assert "--metrics needs prometheus_client" in outcome.err
     assert "reput-tools[prometheus]: pip install './extras/tools[prometheus]'" in outcome.err
-    assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (("--directory", ".", "--from", "a:1"), "or --directory PATH"),
-        (("--directory", ".", "--broker", "b"), "--broker goes with --namesrv"),
-        (("--directory", ".", "--acknowledge"), "--acknowledge is for a connection"),
-        (("--directory", ".", "--ha", "a:1"), "--ha is for a connection"),
-        (("--directory", "nowhere"), "does not exist"),
-        (("--from", "a:1", "--serve-namesrv", "a:1"), "goes with --serve"),
-        (("--from", "a:1", "--serve", "none"), "expected HOST:PORT"),
-        (("--from", "a:1", "--serve", "0.0.0.0:1"), "not an address for clients"),
-        (("--from", "a:1", "--serve", "a:1", "--serve-namesrv", "a"), "expected HOST:PORT"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(tmp_path, run, options, text):
-    outcome = run("follow", tmp_path / "store", *options)
-
-    assert outcome.code == 2, outcome
-    assert text in outcome.err
     assert not (tmp_path / "store").exists()

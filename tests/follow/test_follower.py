@@ -127,27 +127,17 @@ def test_the_next_start_goes_on_where_the_last_ended(tmp_path, log_bytes, quick)
         assert master.reports[-1][0] == end - 64
 
 
-def test_a_follower_that_begins_at_the_latest_file_takes_that_one(tmp_path, log, quick):
-    last = log.end - log.end % FILE_SIZE
+@pytest.mark.parametrize("begin", ["latest", FILE_SIZE + 77])
+def test_a_follower_begins_with_the_file_that_holds_its_begin(tmp_path, log, quick, begin):
+    first = log.end - log.end % FILE_SIZE if begin == "latest" else FILE_SIZE
     with (
         FakeMaster(log) as master,
-        followed(tmp_path / "store", master, quick(begin="latest")) as (store, follower),
+        followed(tmp_path / "store", master, quick(begin=begin)) as (store, follower),
     ):
         caught_up(follower)
 
-        assert store.log.min_physical_offset == last
-        assert bytes_of(store) == bytes(log.data[last:])
-
-
-def test_a_follower_that_begins_at_an_offset_takes_the_file_that_holds_it(tmp_path, log, quick):
-    config = quick(begin=FILE_SIZE + 77)
-    with (
-        FakeMaster(log) as master,
-        followed(tmp_path / "store", master, config) as (store, follower),
-    ):
-        caught_up(follower)
-
-        assert store.log.min_physical_offset == FILE_SIZE
+        assert store.log.min_physical_offset == first
+        assert bytes_of(store) == bytes(log.data[first:])
 
 
 def test_an_empty_master_is_followed_from_its_first_byte(tmp_path, log_bytes, quick):

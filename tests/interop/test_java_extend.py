@@ -181,19 +181,6 @@ def test_java_derives_the_same_extend_files(java: JavaStore, tmp_path: Path):
     assert derived_files(path) == ours
 
 
-def test_java_goes_on_in_extend_files_of_reput(java: JavaStore, tmp_path: Path):
-    path = tmp_path / "store"
-    write(path)
-
-    java.write(path, "plain", COUNT, *EXTENDED)
-
-    told = told_by_reput(path)
-    assert_whole(told, 2 * COUNT)
-    assert by_queue(java.dump(path, *EXTENDED).extends) == told
-    both = derived_files(path)
-    assert built_by_reput(path) == both
-
-
 # --------------------------------------------------------------------------- Java's
 
 
@@ -210,22 +197,6 @@ def test_reput_reads_the_extend_units_that_java_wrote(java: JavaStore, tmp_path:
     assert built_by_reput(path) == theirs
 
 
-@pytest.mark.parametrize("ending", [(), ("--kill",)], ids=["closed", "killed"])
-def test_reput_goes_on_in_extend_files_of_java(
-    java: JavaStore, tmp_path: Path, ending: Sequence[str]
-):
-    path = tmp_path / "store"
-    java.write(path, "plain", COUNT, *EXTENDED, *ending)
-
-    write(path, seed=2)
-
-    told = told_by_reput(path)
-    assert_whole(told, 2 * COUNT)
-    assert by_queue(java.dump(path, *EXTENDED).extends) == told
-    both = derived_files(path)
-    assert built_by_reput(path) == both
-
-
 def test_extend_files_may_change_hands_again_and_again(java: JavaStore, tmp_path: Path):
     path, count = tmp_path / "store", 0
 
@@ -238,3 +209,5 @@ def test_extend_files_may_change_hands_again_and_again(java: JavaStore, tmp_path
     told = told_by_reput(path)
     assert_whole(told, count)
     assert by_queue(java.dump(path, *EXTENDED).extends) == told
+    both = derived_files(path)
+    assert built_by_reput(path) == both

@@ -261,18 +261,6 @@ def test_a_store_may_change_hands_again_and_again(java: JavaStore, tmp_path: Pat
     assert in_order(java.dump(path).messages) == in_order(rows)
 
 
-def test_reput_goes_on_after_a_kill_where_java_has_read(java: JavaStore, tmp_path: Path):
-    path = tmp_path / "store"
-    case = CASES["one-at-a-time"]
-    write_and_be_killed(path, "one-at-a-time", 100_000, acknowledged=300)
-    seen = java.dump(path).messages
-
-    with case.open(path) as store:
-        more = [expected(case, *put) for put in case.write(store, 200, seed=2)]
-
-    assert in_order(java.dump(path).messages) == in_order([*seen, *more])
-
-
 def told_by_java(rows: list[Row]) -> list[Row]:
     """Rows of Java's writes without what only its writes tell."""
     return [

@@ -102,16 +102,6 @@ def test_reput_returns_every_message_that_java_stored(stored: Stored, mode: str)
         assert row["queue_offset"] < queues[row["topic"], row["queue_id"]]
 
 
-def test_reading_what_java_wrote_changes_no_byte(stored: Stored):
-    path, _ = stored
-    before = files_of(path)
-
-    with open_store(path, "r") as store:
-        read_all(store)
-
-    assert files_of(path) == before
-
-
 def test_reput_leaves_what_java_wrote_as_it_is(stored: Stored):
     path, _ = stored
     before = files_of(path)
@@ -155,20 +145,6 @@ def test_reput_derives_what_java_had_not_before_it_was_killed(java: JavaStore, t
 
     with open_store(path, "w") as store:
         assert in_order(read_all(store)) == messages_of(rows)
-
-
-def test_tags_are_hashed_as_java_does(stored: Stored):
-    path, rows = stored
-
-    with open_store(path, "r") as store:
-        codes = [
-            store.read(row["topic"], row["queue_id"], row["queue_offset"], max_count=1)
-            .messages[0]
-            .tags_code
-            for row in rows
-        ]
-
-    assert codes == [row["tags_code"] for row in rows]
 
 
 def test_java_reads_its_store_again_after_reput_wrote_to_it(java: JavaStore, stored: Stored):

@@ -133,12 +133,6 @@ def test_a_batch_is_read_as_it_was_written(entries):
     assert decode_batch(encode_batch(entries)) == entries
 
 
-def test_an_entry_of_a_batch_is_laid_out_as_the_client_lays_it_out():
-    found = encode_batch([BatchEntry(b"body", b"k\x01v\x02", 9)])
-
-    assert found == struct.pack(">iiiii4sh4s", 30, 0, 0, 9, 4, b"body", 4, b"k\x01v\x02")
-
-
 def test_a_batch_is_the_bytes_that_rocketmq_makes():
     entries = [BatchEntry(b"a", b"KEYS\x01ka\x02", 1), BatchEntry(b"bb", b"", 2)]
     of_rocketmq = bytes.fromhex(
@@ -220,28 +214,6 @@ def test_a_heartbeat_of_java_is_read():
         ),
     )
     assert Heartbeat.decode(found.encode()) == found
-
-
-def test_a_heartbeat_of_cpp_leaves_members_out_and_quotes_the_version():
-    body = (
-        b'{"clientID":"c","consumerDataSet":[{"groupName":"g",'
-        b'"subscriptionDataSet":[{"topic":"T","subString":"*","subVersion":"17"}]}]}'
-    )
-
-    (consumer,) = Heartbeat.decode(body).consumers
-
-    assert consumer.subscriptions == (Subscription(topic="T", version=17),)
-
-
-def test_a_heartbeat_of_go_quotes_the_codes_of_tags():
-    body = (
-        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":'
-        b'[{"topic":"T","subString":"b","tagsSet":["b"],"codeSet":["98","-3"],"subVersion":17}]}]}'
-    )
-
-    (consumer,) = Heartbeat.decode(body).consumers
-
-    assert consumer.subscriptions[0].codes == (98, -3)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 
 import attrs
 import pytest
-from wirepeer import message
+from wirepeer import message, views
 
 import reput
 from reput_client.remoting import (
@@ -24,15 +24,6 @@ from reput_client.remoting import (
 
 SEND = RequestCode.SEND_MESSAGE_V2
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
-
-
-def views(answer):
-    found, at = [], 0
-    while at < len(answer.body):
-        size = int.from_bytes(answer.body[at : at + 4], "big")
-        found.append(reput.MessageView(answer.body[at : at + size]))
-        at += size
-    return found
 
 
 # --------------------------------------------------------------------------- by key, by place

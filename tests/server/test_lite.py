@@ -7,9 +7,9 @@ import json
 
 import attrs
 import pytest
-from wirepeer import message
+import wirescript
+from wirepeer import message, views
 
-import reput
 from reput.errors import CorruptFileError
 from reput_client.remoting import (
     Ack,
@@ -23,9 +23,7 @@ from reput_client.remoting import (
     LiteUnsubscribed,
     LiteWake,
     PopAnswer,
-    Pull,
     PullAnswer,
-    PullFlag,
     RequestCode,
     ResponseCode,
     TopicOf,
@@ -98,15 +96,6 @@ def taken(peer, **options):
     return peer.ask(RequestCode.POP_LITE_MESSAGE, pop(**options))
 
 
-def views(answer):
-    found, at = [], 0
-    while at < len(answer.body):
-        size = int.from_bytes(answer.body[at : at + 4], "big")
-        found.append(reput.MessageView(answer.body[at : at + size]))
-        at += size
-    return found
-
-
 def place_of(answer, view):
     """What a proxy says of a message: a handle of the answer, and the offset in the light queue."""
     header = answer.header(PopAnswer)
@@ -161,19 +150,8 @@ def test_a_pull_may_name_a_lite_topic(served):
     for each in "abb":
         send(peer, each, each.encode())
     served.wait_counted()
-    asked = Pull(
-        consumer_group=GROUP,
-        topic=TOPIC,
-        queue_id=0,
-        queue_offset=1,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=20_000,
-        subscription="*",
-        sub_version=0,
-        lite_topic="b",
-    )
+    options = {"consumer_group": GROUP, "topic": TOPIC, "lite_topic": "b"}
+    asked = wirescript.pull(1, hold_ms=20_000, **options)
 
     answer = peer.ask(RequestCode.PULL_MESSAGE, asked)
 

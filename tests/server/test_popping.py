@@ -7,7 +7,7 @@ import threading
 
 import attrs
 import pytest
-from wirepeer import message
+from wirepeer import message, views
 
 import reput
 from reput_client.remoting import (
@@ -73,17 +73,8 @@ def code(answer):
     return answer.code, answer.remark
 
 
-def records(answer):
-    found, at = [], 0
-    while at < len(answer.body):
-        size = int.from_bytes(answer.body[at : at + 4], "big")
-        found.append(reput.MessageView(answer.body[at : at + size]))
-        at += size
-    return found
-
-
 def bodies(answer):
-    return sorted(each.body for each in records(answer))
+    return sorted(each.body for each in views(answer))
 
 
 def acks(answer):
@@ -97,7 +88,7 @@ def acks(answer):
         for text in (header.start_offset_info, header.msg_offset_info)
     )
     seen = {key: [] for key in offsets}
-    for each in records(answer):
+    for each in views(answer):
         kind = "1" if each.topic.startswith("%RETRY%") else "0"
         key = kind, str(each.queue_id)
         seen[key].append(each.queue_offset)
@@ -206,7 +197,7 @@ def test_messages_of_one_queue_come_alone(served):
 
     answer = served.peer().ask(POP, pop(queue_id=1))
 
-    assert [(each.queue_id, each.tags) for each in records(answer)] == [(1, "b")]
+    assert [(each.queue_id, each.tags) for each in views(answer)] == [(1, "b")]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +326,7 @@ def test_a_refused_message_comes_from_the_retry_topic_after_its_delay(served):
 
     header = changed.header(ChangeInvisibleAnswer)
     assert (changed.code, header.invisible_time) == (ResponseCode.SUCCESS, 0)
-    (record,) = records(again)
+    (record,) = views(again)
     assert (record.topic, record.reconsume_times) == ("%RETRY%billing_orders", 1)
     assert again.header(PopAnswer).msg_offset_info == "1 0 0"
     (retried,) = acks(again)
@@ -587,7 +578,7 @@ def test_time_that_passes_at_once_counts_for_pops(tmp_path):
             (ack,) = acks(peer.ask(POP, pop()))
             broker.forward(61)
             again = peer.ask(POP, pop(poll_time=20_000))
-            assert records(again)[0].reconsume_times == 1
+            assert views(again)[0].reconsume_times == 1
             assert peer.ask(RequestCode.ACK_MESSAGE, ack).code == ResponseCode.NO_MESSAGE
             (ack,) = acks(again)
             assert peer.ask(RequestCode.ACK_MESSAGE, ack).code == ResponseCode.SUCCESS
@@ -613,7 +604,7 @@ def test_a_priority_chooses_the_queue_and_pop_begins_with_the_highest(kind, serv
         assert answer.fields["queueId"] == str(1 if queue_id is None else queue_id), body
     served.store.wait_dispatched()
 
-    found = [records(peer.ask(POP, pop(max_msg_nums=1)))[0] for _ in sent]
+    found = [views(peer.ask(POP, pop(max_msg_nums=1)))[0] for _ in sent]
 
     kept = {each.body for each in found if "_SYS_MSG_PRIORITY_" in each.properties}
     assert kept == sent.keys() - {b"delayed never", b"ordered"}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
-from wirepeer import message
+import wirescript
+from wirepeer import message, views
 
 import reput
 from reput_client.remoting import (
     Command,
     ConsumerData,
     Heartbeat,
-    Pull,
     PullAnswer,
     PullFlag,
     QueueOf,
@@ -27,19 +26,7 @@ GROUP = "billing"
 
 
 def pull(offset=0, **options):
-    asked = Pull(
-        consumer_group=GROUP,
-        topic="orders",
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=15_000,
-        subscription="*",
-        sub_version=0,
-    )
-    return attrs.evolve(asked, **options)
+    return wirescript.pull(offset, **{"suspend_timeout_millis": 15_000, **options})
 
 
 WAITING = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
@@ -53,13 +40,7 @@ def put(served, *tags):
 
 
 def bodies(answer):
-    """The bodies of an answer's records, as a consumer decodes them."""
-    found, at = [], 0
-    while at < len(answer.body):
-        size = int.from_bytes(answer.body[at : at + 4], "big")
-        found.append(reput.MessageView(answer.body[at : at + size]).body)
-        at += size
-    return found
+    return [each.body for each in views(answer)]
 
 
 def test_no_more_bytes_come_than_are_wanted(served):

@@ -31,6 +31,7 @@ from reput_client.remoting import (
     TopicRoute,
     TopicRouteOf,
     TopicSettings,
+    UnregisterBroker,
     parse_body,
 )
 from reput_server import Limits, ServerConfig, ServerError, serving
@@ -315,6 +316,23 @@ def test_the_name_server_tells_slaves_of_the_broker_beside_it(master):
     asked = TopicRouteOf(topic="orders")
     route = TopicRoute.decode(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, asked).body)
     assert [each.addresses for each in route.brokers] == [addresses]
+
+
+def test_a_slave_that_leaves_is_in_no_route(master):
+    fill(master, 1)
+    names = master.names()
+    names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
+
+    left = UnregisterBroker(
+        broker_name="broker-a",
+        broker_addr=SLAVE.broker_addr,
+        cluster_name="DefaultCluster",
+        broker_id=1,
+    )
+    names.ask(RequestCode.UNREGISTER_BROKER, left)
+
+    body = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
+    assert ClusterInfo.decode(body).brokers["broker-a"].addresses == {0: broker_of(master)}
 
 
 def test_no_other_broker_takes_the_masters_place(master):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import wirescript
 from wirepeer import message
 
 import reput
@@ -20,7 +21,6 @@ from reput_client.remoting import (
     Heartbeat,
     Language,
     OffsetAnswer,
-    Pull,
     PullAnswer,
     PullFlag,
     QueueEntries,
@@ -65,18 +65,8 @@ def committed(peer, group="billing"):
 
 
 def question(offset, *, flags=PullFlag.SUBSCRIPTION, wait_ms=0, commit_to=0):
-    return Pull(
-        consumer_group="billing",
-        topic="orders",
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=flags,
-        commit_offset=commit_to,
-        suspend_timeout_millis=wait_ms,
-        subscription="*",
-        sub_version=0,
-    )
+    options = {"commit_offset": commit_to, "suspend_timeout_millis": wait_ms}
+    return wirescript.pull(offset, sys_flag=flags, **options)
 
 
 def place(answer):

@@ -299,6 +299,21 @@ def test_a_message_that_is_late_on_disk_is_answered_with_its_place(serve):
 
 
 @pytest.mark.parametrize(
+    ("group", "offset", "code", "said"),
+    [("a b", 0, 26, "subscription group not exist"), ("billing", 12_345, 1, "look message")],
+)
+def test_what_cannot_come_back_is_refused(served, group, offset, code, said):
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+
+    answer = served.peer().ask(
+        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(offset=offset, group=group, delay_level=0)
+    )
+
+    assert answer.code == code
+    assert said in answer.remark
+
+
+@pytest.mark.parametrize(
     ("sent", "found"),
     [
         ("a\x01b", {"a": "b"}),  # without an end

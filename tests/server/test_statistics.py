@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 
 import pytest
+import wirescript
 from hypothesis import given
 from hypothesis import strategies as st
 from wirepeer import message
@@ -15,7 +16,6 @@ from reput_client.remoting import (
     ConsumerData,
     ConsumeStatsOf,
     Heartbeat,
-    Pull,
     QueueName,
     RequestCode,
     ResponseCode,
@@ -216,22 +216,6 @@ def test_the_number_of_keys_is_bounded():
 # --------------------------------------------------------------------------- over the wire
 
 
-def pulled(peer, queue_id=0, offset=0):
-    pull = Pull(
-        consumer_group="billing",
-        topic="orders",
-        queue_id=queue_id,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=4,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-    )
-    return peer.ask(RequestCode.PULL_MESSAGE, pull)
-
-
 def stats(peer, name, key):
     return peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, StatsOf(stats_name=name, stats_key=key))
 
@@ -241,7 +225,7 @@ def test_what_was_sent_and_pulled_is_told_by_name(served):
     for _ in range(3):
         peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders", 0), body=b"x")
     served.wait_counted()
-    answer = pulled(peer)
+    answer = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull())
 
     put = body_of(stats(peer, "TOPIC_PUT_NUMS", "orders"))
     got = body_of(stats(peer, "GROUP_GET_NUMS", "orders@billing"))
@@ -293,7 +277,7 @@ def test_how_far_all_groups_are_is_told_at_once(served):
     for queue_id in (0, 0, 1):
         peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders", queue_id), body=b"x")
     served.wait_counted()
-    pulled(peer)
+    peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull())
     update = UpdateGroupOffset(
         consumer_group="billing", topic="orders", queue_id=0, commit_offset=1
     )

@@ -12,13 +12,13 @@ import threading
 from contextlib import closing
 
 import pytest
+import wirescript
 from wirepeer import message
 
 import reput
 from reput_client.remoting import (
     ConsumerData,
     Heartbeat,
-    Pull,
     RequestCode,
     Subscription,
     UpdateGroupOffset,
@@ -72,18 +72,7 @@ def work(served, topic="orders", group="billing"):
     for _ in range(3):
         peer.ask(RequestCode.SEND_MESSAGE_V2, message(topic, 0), body=b"x")
     served.wait_counted()
-    pull = Pull(
-        consumer_group=group,
-        topic=topic,
-        queue_id=0,
-        queue_offset=0,
-        max_msg_nums=32,
-        sys_flag=4,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-    )
+    pull = wirescript.pull(topic=topic, consumer_group=group)
     peer.ask(RequestCode.PULL_MESSAGE, pull)
     update = UpdateGroupOffset(consumer_group=group, topic=topic, queue_id=0, commit_offset=1)
     peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)

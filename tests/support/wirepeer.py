@@ -8,6 +8,7 @@ from typing import Self
 
 import attrs
 
+from reput.record import MessageView
 from reput_client.remoting import Command, FrameReader, HeaderKind, Send, SendShort, encode_frame
 
 
@@ -74,6 +75,16 @@ class WirePeer:
             return True
         except TimeoutError:
             return False
+
+
+def views(answer: Command) -> list[MessageView]:
+    """Return the records of an answer's body, as a consumer decodes them."""
+    found, at = [], 0
+    while at < len(answer.body):
+        size = int.from_bytes(answer.body[at : at + 4], "big")
+        found.append(MessageView(answer.body[at : at + size]))
+        at += size
+    return found
 
 
 def message(topic: str, queue_id: int = 0, *, properties: str = "", **options: object) -> SendShort:

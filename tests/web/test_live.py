@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 
 import attrs
 import pytest
+import wirescript
 from commands import commands
 from fakemaster import FakeLog, FakeMaster
 from masterlogs import log_of
@@ -28,7 +29,6 @@ import reput
 from reput_client.remoting import (
     ConsumerData,
     Heartbeat,
-    Pull,
     RequestCode,
     Subscription,
     UpdateGroupOffset,
@@ -95,28 +95,12 @@ def work(server, store):
     for _ in range(3):
         peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders", 0), body=b"x")
     assert store.wait_dispatched(timeout=20)
-    pulled(peer, 0)
+    peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull())
     update = UpdateGroupOffset(
         consumer_group="billing", topic="orders", queue_id=0, commit_offset=1
     )
     peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
     return peer
-
-
-def pulled(peer, offset):
-    pull = Pull(
-        consumer_group="billing",
-        topic="orders",
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=4,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-    )
-    return peer.ask(RequestCode.PULL_MESSAGE, pull)
 
 
 @pytest.mark.costly
@@ -182,7 +166,7 @@ def test_a_client_elsewhere_learns_a_new_offset_by_its_next_pull(tmp_path):
     with served(tmp_path / "store", can_write=True) as (store, server, address):
         with work(server, store) as peer:
             status, text = done(address, "reset-offset", group="billing", topic="orders", to="2")
-            answer = pulled(peer, 1)
+            answer = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(1))
             committed = store.plugin(ConsumerPlugin).offsets()["billing"]["orders", 0]
 
     assert status == 303, text
