@@ -20,6 +20,7 @@ from reput_client.remoting import (
     RequestCode,
     ResponseCode,
     SendShort,
+    View,
 )
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -97,6 +98,20 @@ def test_many_messages_with_one_key_are_searched_a_few_at_a_time(served, monkeyp
     newest = [b"%03d" % at for at in range(100 - count, 100)]
     assert [each.body[:3] for each in views(answer)] == newest
     assert max(limits) <= 16
+
+
+def test_a_message_is_viewed_by_its_offset(served):
+    peer = served.peer()
+    sent = peer.ask(SEND, message("orders"), body=b"body")
+    offset = int(sent.fields["msgId"][-16:], 16)
+
+    (found,) = views(peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, View(offset=offset)))
+
+    assert found.body == b"body"
+    for wrong in (offset + 1, 1 << 40, -1):
+        answer = peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, View(offset=wrong))
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert answer.remark == f"can not find message by the offset, {wrong}"
 
 
 # --------------------------------------------------------------------------- transactions
