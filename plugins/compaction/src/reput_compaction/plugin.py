@@ -33,22 +33,17 @@ from reput_compaction.layout import (
     QUEUE_FILE_SIZE,
     file_sizes,
 )
-from reput_compaction.queue.compactedqueue import CompactedQueue
 from reput_compaction.queue.compactedtopics import compacted_topics
-from reput_compaction.queue.queueread import beside_runs, read
 from reput_compaction.queue.queueruns import is_blank, runs
-from reput_compaction.queue.tailingreader import TailingReader
-from reput_compaction.queue.timesearch import offset_by_time
 from reput_compaction.run.checkpoint import Checkpoint
-from reput_compaction.run.keeprules import KeepRules
-from reput_compaction.run.recovery import QueueRecovery, finish_replacement
-from reput_compaction.run.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from reput.errors import CorruptFileError
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
+    from reput_compaction.queue.compactedqueue import CompactedQueue
+    from reput_compaction.queue.tailingreader import TailingReader
     from reput_compaction.run.compaction import Compacted
     from reput_compaction.run.queuesummary import QueueSummary
     from reput_compaction.worker import CompactionWorker
@@ -135,7 +130,7 @@ class CompactionPlugin(reput.Plugin):
     checkpoint: Checkpoint = attrs.field(init=False)
     worker: CompactionWorker | None = attrs.field(init=False, default=None)
     """None in a store that is only read."""
-    follower: TailingReader = attrs.field(init=False)
+    _follower: TailingReader | None = attrs.field(init=False, default=None)
     _saves_topics: bool = attrs.field(init=False, default=False)
 
     # ------------------------------------------------------------------ opening
@@ -144,19 +139,19 @@ class CompactionPlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Find out which topics are compacted, and how large files are."""
         self.context = context
-        self.queues = {}
+        self.queues, self._follower = {}, None
         self.topics = compacted_topics(context, self.config.topics)
         asked = file_sizes(self.log_file_size, self.queue_file_size)
         pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = PairFiles(context.root, context.disk, pool, find_sizes(context, asked))
         if self.files.sizes != asked:
             logger.info("files that exist keep their size log=%d queue=%d", *self.files.sizes)
-        self.follower = TailingReader(context, lambda: find_sizes(context, asked))
         path = context.directory(DIRECTORY, CHECKPOINT)
         self.checkpoint = Checkpoint(context.disk, path, context.note_problem)
         self.worker = self._worker(context) if context.writable else None
 
     def _worker(self, context: StoreContext) -> CompactionWorker:
+        from reput_compaction.run.keeprules import KeepRules
         from reput_compaction.worker import CompactionWorker, Timing
 
         rules = KeepRules(
@@ -171,6 +166,8 @@ class CompactionPlugin(reput.Plugin):
         """Finish replacements, repair files, and cut what the log lost or will dispatch again."""
         if not self.context.writable:
             return progress
+        from reput_compaction.run.recovery import QueueRecovery, finish_replacement
+
         sweep(self.context)
         disk, directory = self.context.disk, self.context.directory
         flush = not self.context.clean
@@ -202,6 +199,9 @@ class CompactionPlugin(reput.Plugin):
     def _queue(self, topic: str, queue_id: int) -> CompactedQueue:
         queue = self.queues.get((topic, queue_id))
         if queue is None:
+            from reput_compaction.queue.compactedqueue import CompactedQueue
+            from reput_compaction.run.tombstones import Tombstones
+
             places = Places.of(self.context, topic, queue_id)
             queue = CompactedQueue(topic, queue_id, places, self.files)
             queue.checkpoint = self.checkpoint.get(topic, queue_id)
@@ -321,6 +321,8 @@ class CompactionPlugin(reput.Plugin):
         """See `reput.plugin.hookspecs.reput_read`; None for topics that are not compacted."""
         if topic not in self.topics:
             return None
+        from reput_compaction.queue.queueread import read
+
         if not self.context.writable and self._is_there(topic, queue_id):
             return self.follower.ask(
                 topic,
@@ -340,6 +342,8 @@ class CompactionPlugin(reput.Plugin):
         """See `reput.plugin.hookspecs.reput_offset_by_time`; None for topics not compacted."""
         if topic not in self.topics:
             return None
+        from reput_compaction.queue.timesearch import offset_by_time
+
         if not self.context.writable and self._is_there(topic, queue_id):
             return self.follower.ask(
                 topic,
@@ -349,6 +353,16 @@ class CompactionPlugin(reput.Plugin):
             )
         queue = self.queues.get((topic, queue_id))
         return 0 if queue is None else offset_by_time(queue, timestamp, boundary)
+
+    @property
+    def follower(self) -> TailingReader:
+        """Reads queues that another process writes; made, and imported, for the first of them."""
+        if self._follower is None:
+            from reput_compaction.queue.tailingreader import TailingReader
+
+            asked = file_sizes(self.log_file_size, self.queue_file_size)
+            self._follower = TailingReader(self.context, lambda: find_sizes(self.context, asked))
+        return self._follower
 
     def _is_there(self, topic: str, queue_id: int) -> bool:
         if not 0 <= queue_id <= _QUEUE_ID_MAX:
@@ -363,6 +377,8 @@ class CompactionPlugin(reput.Plugin):
     def extents(self) -> list[QueueInfo]:
         """Return every compacted queue with its extent."""
         if self.context.writable:
+            from reput_compaction.queue.queueread import beside_runs
+
             return [
                 beside_runs(queue, functools.partial(_info, queue))
                 for _, queue in sorted(self.queues.items())
@@ -375,6 +391,7 @@ class CompactionPlugin(reput.Plugin):
 
     def summaries(self) -> list[QueueSummary]:
         """Return how much each compacted queue holds, and how far it is compacted."""
+        from reput_compaction.queue.queueread import beside_runs
         from reput_compaction.run.queuesummary import summary_of
 
         checkpoint = self.checkpoint

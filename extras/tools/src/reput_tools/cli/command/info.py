@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,6 +136,7 @@ def info(
     """
     from reput_tools.cli.plugins.pluginstateoutput import states_of
 
+    gc.set_threshold(200_000)  # importing what opens a store makes half as many objects that stay
     with open_to_read(path) as store:
         queues, damages = _queues(store, scan=scan)
         if topic is not None and queues is not None:
