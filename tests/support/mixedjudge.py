@@ -93,6 +93,8 @@ class Judge:
     """What was cut off as an interrupted put; other records may stand there since."""
     progress: Progress = attrs.field(factory=Progress)
     """How far groups have consumed."""
+    floor: int = 0
+    """Where the log begins at least, as a writer said: what is below was removed."""
     low: int = 0
     end: int = 0
     stored_ms: int = 0
@@ -121,9 +123,9 @@ class Judge:
 
     # ------------------------------------------------------------------ what writers say
 
-    def hear(self, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    def hear(self, lines: list[dict[str, Any]]) -> dict[str, str]:
         """Take in the journal of one process; what it says of its end."""
-        end: dict[str, Any] = {"phase": "", "closed": False, "cleans": False, "floor": 0}
+        end = {"phase": "", "activity": ""}
         for line in lines:
             match line["event"]:
                 case "begin" if line["kind"] == "cancel":
@@ -152,9 +154,9 @@ class Judge:
                 case "jump":
                     self.ahead_ms = max(self.ahead_ms, line["ahead_ms"])
                 case "cleaned":
-                    end["floor"] = max(end["floor"], line["min"])
-                case "closed" | "rebuilt":
-                    end["closed"] = True
+                    self.floor = max(self.floor, line["min"])
+                case "dies":
+                    end["activity"] = line["activity"]
                 case "got" | "ending" | "saved":
                     wrong = self.progress.hear(line)
                     if wrong:
@@ -165,11 +167,11 @@ class Judge:
 
     # ------------------------------------------------------------------ what the log says
 
-    def take(self, store: Any, floor: int = 0) -> None:
+    def take(self, store: Any) -> None:
         """Read the log, compare with what is known, and remember it."""
         low, high = store.log.min_physical_offset, store.log.max_physical_offset
-        if low < max(floor, self.low):
-            raise Violation(f"the log begins at {low}; it had begun at {max(floor, self.low)}")
+        if low < max(self.floor, self.low):
+            raise Violation(f"the log begins at {low}; it had begun at {self.low}, {self.floor}")
         self.is_blind = self.is_blind or low > self.end
         found: dict[int, MessageView] = {}
         for batch in store.scan(check_crc=True):
@@ -315,12 +317,12 @@ class Judge:
         """Compare what is said to wait; what is due already may be on its way."""
         waiting = [name for name in self.waiting() if self._due(name) > now + LATEST_MS]
         count = store.plugin("schedule").scheduled().message_count
-        if count < len(waiting) - self._cancelled_count():
-            raise Violation(f"{count} messages are scheduled, {len(waiting)} wait: {waiting}")
-
-    def _cancelled_count(self) -> int:
-        """Return how many messages were cancelled, by two records each, which both count."""
-        return sum(told.cancelling and told.kind == plan.TIMED for told in self.told.values())
+        parked = sum(name not in self.where for name in self.parked)
+        if not len(waiting) <= count <= parked:
+            raise Violation(
+                f"{count} messages are scheduled, {parked} were parked, {len(waiting)} wait: "
+                f"{waiting}"
+            )
 
     def _due(self, name: str) -> int:
         told = self.told[name]
@@ -339,10 +341,7 @@ class Judge:
             for name in self.waiting()
             if self.told[name].kind == plan.TIMED and self.told[name].due > self.stored_ms
         ]
-        if (
-            len(waiting) > self._cancelled_count()
-            and not store.plugin("schedule").scheduled().message_count
-        ):
+        if waiting and not store.plugin("schedule").scheduled().message_count:
             raise Violation(f"a reader says that nothing is scheduled; {waiting} wait")
 
     def check_queues(self, store: Any) -> None:

@@ -45,6 +45,8 @@ class Processes:
 
     def __init__(self, log: Path) -> None:
         self._log = log
+        self.seconds = 0.0
+        """Processor time of all that have ended."""
 
     def __enter__(self) -> Processes:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,9 @@ class Processes:
                 os.kill(pid, signal.SIGABRT)  # what its threads do goes to the log
                 select.select([handle], [], [], HANG_SECONDS)
                 raise Violation(f"the process hangs:\n{self.said()}")
-            return int(self._ask(("reap", pid)))
+            status, seconds = self._ask(("reap", pid)).split()
+            self.seconds += float(seconds)
+            return int(status)
         finally:
             os.close(handle)
 
@@ -142,8 +146,8 @@ class MixedLives(KillRounds[Processes]):
             try:
                 port = free_port() if death.serves else 0
                 with self._readers(processes, death, root, home, port) as tails:
-                    status = self._die(processes, death, root, home, judge, port)
-                root, judge = self._look(death, root, judge, status, tails)
+                    self._die(processes, death, root, home, judge, port)
+                root, judge = self._look(death, root, judge, tails)
             except Exception as error:
                 raise AssertionError(
                     f"{type(error).__name__}: {error}\n"
@@ -170,7 +174,7 @@ class MixedLives(KillRounds[Processes]):
         home: Path,
         judge: Judge,
         port: int,
-    ) -> dict[str, Any]:
+    ) -> None:
         journal = home / f"journal {death.number}"
         pid = processes.start(
             "write",
@@ -183,12 +187,12 @@ class MixedLives(KillRounds[Processes]):
         status = processes.end(pid, death.stops)
         end = judge.hear(Tail(journal).lines())
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            self.count_kill(f"{'serve' if death.serves else death.job} {end['phase']}")
+            job = "serve" if death.serves else death.job
+            self.count_kill(f"{job} {end['phase']} {end['activity']}".rstrip())
         elif status == 0:
             self.ended_count += 1
         else:
             raise Violation(f"the process failed: {os.waitstatus_to_exitcode(status)}")
-        return end
 
     @contextmanager
     def _readers(
@@ -196,7 +200,7 @@ class MixedLives(KillRounds[Processes]):
     ) -> Iterator[list[Tail]]:
         """Processes that read or follow beside."""
         tails, pids = [], []
-        for number in range(max(death.seed % 12 - 9, 0)):
+        for number in range(death.readers):
             path = home / f"reader {death.number} {number}"
             tails.append(Tail(path))
             pids.append(
@@ -245,21 +249,22 @@ class MixedLives(KillRounds[Processes]):
         shutil.rmtree(path)  # the store that goes on may have other messages
 
     def _look(
-        self, death: plan.Death, root: Path, judge: Judge, end: dict[str, Any], tails: list[Tail]
+        self, death: plan.Death, root: Path, judge: Judge, tails: list[Tail]
     ) -> tuple[Path, Judge]:
         """Judge what is left; the store and the knowledge to go on with."""
-        if not root.exists():
+        is_beside = bool(death.readers) or death.follows or death.serves
+        rests = death.rests or death.goes_on_repaired
+        if not root.exists() or not (death.looks or rests or is_beside):
             return root, judge
         rested = root.with_name(f"store {death.number + 1}")
-        rests = death.rests or death.goes_on_repaired
         if rests:
             copy_store(root, rested)
-        look_as_reader(root, judge, end["floor"])
+        look_as_reader(root, judge)
         for tail in tails:
             self.read_count += judge.check_reader(tail.lines())
-        if not judge.is_blind and replica_of(root).exists():
+        if not judge.is_blind and replica_of(root).exists() and (rests or death.follows):
             self._check_replica(root, judge, catches_up=rests)
-        if not judge.is_blind and served_replica_of(root).exists():
+        if not judge.is_blind and served_replica_of(root).exists() and not rests:
             for wrong in wrong_in_replica(served_replica_of(root), judge.records, judge.low):
                 raise Violation(wrong)
         if not rests:

@@ -95,6 +95,8 @@ class Death:
     """The first operation that finds the disk full, and how many do."""
     stops: tuple[float, float] | None
     """When the process is stopped, and for how long; seconds."""
+    looks: bool
+    """Whether the store is judged after this death already, and not only after a later one."""
     rests: bool
     """Whether the store is brought to rest and compared in all, not only read."""
     goes_on_repaired: bool
@@ -102,6 +104,8 @@ class Death:
     """Whether the derived files are compared with those of a rebuild."""
     groups: tuple[str, ...] = ()
     """Groups that consume meanwhile."""
+    readers: int = 0
+    """How many processes read meanwhile, and are killed, too."""
     follows: bool = False
     """Whether a replica follows the directory meanwhile, in a process that is killed, too."""
     serves: bool = False
@@ -175,7 +179,7 @@ class Life:
         """What happens to it."""
         chance = random.Random(f"{self.seed}/{self.number}")
         lasting = self.sections(chance)
-        count = chance.randint(5, 12)
+        count = chance.randint(8, 28)
         for number in range(count):
             changing = {
                 "flush": chance.choice(("async", "async", "sync")),
@@ -183,9 +187,9 @@ class Life:
                 "flush_interval_ms": chance.choice((1, 5, 500)),
             }
             job = WRITE
-            if number and chance.random() < 0.2:
+            if number and chance.random() < 0.15:
                 job = chance.choice((REBUILD, BACKFILL))
-            phase = chance.choices((OPENING, WRITING, CLOSING, FULLY), (25, 50, 20, 5))[0]
+            phase = chance.choices((OPENING, WRITING, CLOSING, FULLY), (38, 40, 20, 2))[0]
             by_operation = chance.random() < 0.6
             most = {OPENING: 120, WRITING: 600, CLOSING: 150, FULLY: 1}[phase]
             longest = {OPENING: 0.05, WRITING: 0.3, CLOSING: 0.05, FULLY: 0.0}[phase]
@@ -195,21 +199,23 @@ class Life:
                 job=job,
                 plugin=chance.choice(sorted(lasting.keys() & BACKFILLED)),
                 phase=phase,
-                operation=int(most ** chance.random()) if by_operation else None,
-                seconds=chance.random() ** 3 * longest,
-                threads=chance.choice((1, 1, 2, 3)),
-                calls=chance.choice((2, 10)) if phase in (CLOSING, FULLY) else 60,
+                operation=int(most ** chance.random() ** 1.5) if by_operation else None,
+                seconds=chance.random() ** 4 * longest,
+                threads=chance.choice((1, 1, 1, 1, 2, 3)),
+                calls=chance.choice((1, 2, 8)) if phase in (CLOSING, FULLY) else 60,
                 jump_ms=chance.choice((0, 0, 500, 1_500, 4_000)),
                 sections={**lasting, "commitlog": {**lasting["commitlog"], **changing}},
                 flushes=self.is_on_disk,
                 full=self._full(chance),
                 stops=self._stops(chance),
+                looks=chance.random() < 0.15,
                 rests=number == count - 1,
-                goes_on_repaired=chance.random() < 0.1,
+                goes_on_repaired=chance.random() < 0.04,
                 compares=chance.random() < 0.25,
                 groups=chance.choice(GROUPS_BESIDE),
-                follows=chance.random() < 0.1,
-                serves=job == WRITE and not self.is_on_disk and chance.random() < 0.06,
+                readers=chance.choices((0, 1, 2), (92, 5, 3))[0],
+                follows=chance.random() < 0.04,
+                serves=job == WRITE and not self.is_on_disk and chance.random() < 0.03,
             )
 
     def _full(self, chance: random.Random) -> tuple[int, int]:

@@ -27,17 +27,16 @@ def check_back(half: Any) -> str:
     return plan.kind_of(plan.id_of(half.body))
 
 
-def look_as_reader(root: Path, judge: Judge, floor: int = 0) -> None:
+def look_as_reader(root: Path, judge: Judge) -> None:
     """Open the store as a reader does; what is in its log is known from then on.
 
     Args:
         root: the store, which nobody writes.
         judge: knows what was in it before.
-        floor: where the log begins at least: what is below was removed.
     """
     try:
         with reput.open(root, "r", disk=QuickDisk(), threads=False) as store:
-            judge.take(store, floor)
+            judge.take(store)
             if "schedule" in store.plugin_objects and not judge.is_blind:
                 judge.check_anything_scheduled(store)
             judge.check_sums(store, is_whole=False)
@@ -46,8 +45,7 @@ def look_as_reader(root: Path, judge: Judge, floor: int = 0) -> None:
                 random.Random(judge.end),
                 lambda event, **facts: lines.append({"event": event, **facts}),
             )
-            for _ in range(2):
-                reader.look(store)
+            reader.look(store)
             judge.check_reader(lines)
     except StoreNotFoundError:
         if judge.records:

@@ -14,7 +14,6 @@ import gc
 import os
 import pickle
 import random
-import signal
 import socket
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 
 import attrs
 import mixedplan as plan
+from killedactivity import activity
 from mixedgroups import Member
 from mixedreader import Journal, read
 from mixedreplica import follow
@@ -82,6 +82,7 @@ class Writer:
         self.clock = Clock(ahead_ms)
         self.disk = SelfKillingDisk(flushes=death.flushes, maps=death.operation is not None)
         self.disk.be_full(*death.full)
+        self.disk.before_death = lambda: self.journal.note("dies", activity=activity())
         self.store: Any = None
         self.send: Send | None = None
         """Sends through the socket of the broker that serves the store."""
@@ -99,7 +100,7 @@ class Writer:
             if self.death.operation is not None:
                 self.disk.die_at(self.death.operation)
             else:
-                threading.Timer(self.death.seconds, _die).start()
+                threading.Timer(self.death.seconds, self.disk.die).start()
 
     def open(self) -> Any:
         self.enter(plan.OPENING)
@@ -353,10 +354,6 @@ class _OutOfStockError(Exception):
     pass
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def write(root: str, journal: str, death: plan.Death, ahead_ms: int, port: int = 0) -> None:
     """The life of a writer; a broker listens on the port, if one is to serve the store."""
     Writer(root, journal, death, ahead_ms, port).run()
@@ -409,7 +406,8 @@ def main() -> None:
             return
         name, arguments = pickle.loads(data)
         if name == "reap":
-            connection.send(b"%d" % os.waitpid(arguments, 0)[1])
+            _, status, used = os.wait4(arguments, 0)
+            connection.send(b"%d %f" % (status, used.ru_utime + used.ru_stime))
             continue
         pid = os.fork()
         if pid == 0:

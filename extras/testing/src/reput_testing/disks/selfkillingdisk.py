@@ -11,12 +11,14 @@ import mmap
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reput.files import Disk
 from reput_testing.disks.failingdisk import QuickDisk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput.files import Buffer
 
 __all__ = ["SelfKillingDisk"]
@@ -40,6 +42,8 @@ class SelfKillingDisk(QuickDisk):
         self._full = range(0)
         self._writes = 0
         self._lock = threading.Lock()
+        self.before_death: Callable[[], object] = lambda: None
+        """Called by the thread that is about to kill its process."""
 
     def die_at(self, operation: int) -> None:
         """Kill the process before the n-th operation from now on."""
@@ -67,7 +71,13 @@ class SelfKillingDisk(QuickDisk):
 
     def _pass(self) -> None:
         if self.is_last():
-            die()
+            self.die()
+
+    def die(self) -> NoReturn:
+        """Kill this process as ``kill -9`` does."""
+        self.before_death()
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError  # never
 
     def open(
         self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
@@ -85,7 +95,7 @@ class SelfKillingDisk(QuickDisk):
             first = -position % _PAGE_SIZE
             if 0 < first < len(data):
                 super().write_some(descriptor, memoryview(data)[:first], position)
-            die()
+            self.die()
         return super().write_some(descriptor, data, position)
 
     def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
@@ -148,10 +158,5 @@ class _MortalMap(mmap.mmap):
             middle = size * (start % 5) // 4  # nothing, a part or all, by position
             if size > _WORD_SIZE and middle:
                 super().__setitem__(slice(start, start + middle), value[:middle])
-            die()
+            self.disk.die()
         super().__setitem__(key, value)
-
-
-def die() -> None:
-    """Kill this process as ``kill -9`` does."""
-    os.kill(os.getpid(), signal.SIGKILL)
