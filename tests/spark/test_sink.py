@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import pickle
 
@@ -237,6 +238,15 @@ def test_a_batch_without_rows_opens_no_store(tmp_path):
     sink_of(tmp_path / "store").commit([], 1)
 
     assert not (tmp_path / "store").exists()
+
+
+def test_many_batches_leave_one_file(tmp_path):
+    for batch_id in range(6):
+        sink_of(tmp_path).commit(segments_of(tmp_path, batch_id, (1,)), batch_id)
+
+    assert files_in(tmp_path) == ["committed.json"]
+    text = (tmp_path / "reput/spark" / f"query-{QUERY}" / "committed.json").read_text()
+    assert json.loads(text)["batch_id"] == 5
 
 
 def test_segments_of_attempts_that_do_not_count_are_swept(tmp_path):

@@ -104,6 +104,19 @@ def test_five_puts_are_the_bytes_of_the_format(index, at_once):
     assert bytes_of(index) == [FIVE_PUTS]
 
 
+def test_a_file_that_follows_counts_its_first_second_from_the_one_before(tmp_path):
+    index = index_in(tmp_path, 10, 6)
+    add(index, *FIVE, ("TopicTest#k9", 3000, T + 15_000))
+
+    _, second = bytes_of(index)
+    assert second[:HEADER_SIZE].hex(" ", -8) == (
+        "0000018bcfe5a313 0000018bcfe5a313 0000000000000bb8 0000000000000bb8 0000000100000002"
+    )
+    first_item = struct.unpack_from(">iqii", second, 40 + 10 * 4 + ITEM_SIZE)
+    assert first_item == (0x29E6B0, 3000, 5, 0)
+    index.pool.close()
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_files_are_those_of_a_writer_that_puts_key_by_key(tmp_path, at_once):
     """Against RocketMQ's ``putKey``, word for word, with times that jump and keys that repeat."""
