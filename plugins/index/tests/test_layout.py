@@ -117,6 +117,16 @@ def test_a_file_that_follows_counts_its_first_second_from_the_one_before(tmp_pat
     index.pool.close()
 
 
+def test_a_file_of_room_for_three_holds_two(tmp_path):
+    index = index_in(tmp_path, 10, 3)
+    add(index, *FIVE[:3])
+
+    first, second = index.files
+    assert (first.item_count, first.is_full, first.header.next_item) == (2, True, 3)
+    assert second.item_count == 1
+    index.pool.close()
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_files_are_those_of_a_writer_that_puts_key_by_key(tmp_path, at_once):
     """Against RocketMQ's ``putKey``, word for word, with times that jump and keys that repeat."""
