@@ -87,7 +87,7 @@ ALLOWED = {
     **dict.fromkeys(
         [
             ("core/src/reput/plugin/discovery.py", name)
-            for name in ("os.curdir", "os.stat", "os.path.exists")
+            for name in ("os.curdir", "os.stat", "os.scandir")
         ],
         "looks whether something was installed, in Python's own directories",
     ),

@@ -143,8 +143,15 @@ def test_what_is_installed_is_looked_for_once_while_the_path_stays_the_same(tmp_
     monkeypatch.syspath_prepend(tmp_path)
     with reput.open(tmp_path, disk=QuickDisk()):
         on_another_path = len(asked) - fresh - again
+    (tmp_path / "a file beside").touch()
+    with reput.open(tmp_path, disk=QuickDisk()):
+        after_a_write = len(asked) - fresh - again - on_another_path
+    (tmp_path / "more-1.dist-info").mkdir()
+    with reput.open(tmp_path, disk=QuickDisk()):
+        after_an_installation = len(asked) - fresh - again - on_another_path - after_a_write
 
     assert (fresh, again, on_another_path) == (1, 0, 1)
+    assert (after_a_write, after_an_installation) == (0, 1)
 
 
 # --------------------------------------------------------------------------- Undoing

@@ -93,6 +93,9 @@ class InstalledPlugin:
 _known: tuple[object, tuple[InstalledPlugin, ...]] = (None, ())
 """The plugins that were found last, after the state of the path at that time."""
 
+_listed: dict[str, tuple[int, object]] = {}
+"""By directory: when it changed last, and the distributions in it."""
+
 
 def installed() -> list[InstalledPlugin]:
     """Return all installed plugins by name; of two with one name, the first on the path.
@@ -109,11 +112,27 @@ def installed() -> list[InstalledPlugin]:
 
 def _state_of_path() -> object:
     path = [each or os.curdir for each in sys.path]
+    return path, [_distributions_in(each) for each in path], sys.meta_path.copy()
+
+
+def _distributions_in(path: str) -> object:
+    """Return what changes with a directory's distributions, and not with its other files."""
     try:
-        times = [os.stat(each).st_mtime_ns for each in path if os.path.exists(each)]
-    except OSError:  # removed just now
-        return object()
-    return path, times, sys.meta_path.copy()
+        changed = os.stat(path).st_mtime_ns
+    except OSError:  # it does not exist
+        return None
+    if path not in _listed or _listed[path][0] != changed:
+        try:
+            with os.scandir(path) as entries:
+                found: object = {
+                    each.name: each.stat().st_mtime_ns
+                    for each in entries
+                    if each.name.lower().endswith((".dist-info", "egg-info"))
+                }
+        except OSError:  # a zip file, or a directory that may not be read
+            found = changed
+        _listed[path] = changed, found
+    return _listed[path][1]
 
 
 def _find_installed() -> tuple[InstalledPlugin, ...]:
