@@ -316,12 +316,15 @@ class Judge:
     def check_scheduled(self, store: Any, now: int) -> None:
         """Compare what is said to wait; what is due already may be on its way."""
         waiting = [name for name in self.waiting() if self._due(name) > now + LATEST_MS]
-        count = store.plugin("schedule").scheduled().message_count
-        parked = sum(name not in self.where for name in self.parked)
-        if not len(waiting) <= count <= parked:
+        found = store.plugin("schedule").scheduled()
+        timed = int(found.counts.sum())
+        most = sum(
+            name not in self.where and self.told[name].kind == plan.TIMED for name in self.parked
+        )
+        if found.message_count < len(waiting) or timed > most:
             raise Violation(
-                f"{count} messages are scheduled, {parked} were parked, {len(waiting)} wait: "
-                f"{waiting}"
+                f"{found.message_count} messages are scheduled, {len(waiting)} wait: {waiting}; "
+                f"{timed} for a time, {most} were parked"
             )
 
     def _due(self, name: str) -> int:
