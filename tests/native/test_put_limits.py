@@ -345,3 +345,28 @@ def test_a_refused_put_leaves_nothing(tmp_path):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) < 16  # MiB, of 80 that 900 names take
+
+
+READ_WITH_LITTLE_MEMORY = """
+import resource, struct, tempfile
+from reput_native import _kernels
+
+size = 4 << 20
+file = tempfile.TemporaryFile()
+file.truncate(8 * size)
+places = b"".join(struct.pack(">qi", number * size, size) for number in range(8))
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 20),) * 2)
+try:
+    _kernels.read_pieces(file.fileno(), 0, 8 * size, places, 12, 2 * size, 8, 8 * size, 0)
+except MemoryError:
+    print("MemoryError")
+"""
+
+
+@pytest.mark.costly
+def test_a_read_with_little_memory_left_is_an_error_without_a_panic():
+    done = run(READ_WITH_LITTLE_MEMORY)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "MemoryError\n", "")

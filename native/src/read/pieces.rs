@@ -64,9 +64,10 @@ pub fn read_pieces<'py>(
         // Always without the interpreter lock: a disk may take its time.
         let answer = py.detach(|| plan.read(source, &mut buffer)).map(|()| {
             let mut found = Vec::with_capacity(plan.pieces.len()); // before its large neighbours
-            let chunks = plan.chunks(together);
-            found.extend(chunks.map(|chunk| PyBytes::new(py, &buffer[chunk])));
-            (found, plan.pieces.len())
+            for chunk in plan.chunks(together) {
+                found.push(copied(py, &buffer[chunk])?);
+            }
+            Ok::<_, PyErr>((found, plan.pieces.len()))
         });
         if buffer.capacity() <= KEPT_MAX {
             let mut buffers = BUFFERS.borrow(py);
@@ -74,7 +75,16 @@ pub fn read_pieces<'py>(
                 buffers.push(buffer);
             }
         }
-        Ok(answer?)
+        Ok(answer??)
+    })
+}
+
+/// The bytes as an object of Python; `PyBytes::new` panics where no memory is left, and a panic
+/// takes memory itself.
+fn copied<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |room| {
+        room.copy_from_slice(bytes);
+        Ok(())
     })
 }
 
