@@ -386,6 +386,23 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
         assert progress_of(tmp_path, "files") == store.log.max_physical_offset
 
 
+def test_a_call_is_made_once_though_a_handler_waits_for_it_just_before_it_begins():
+    made, handlers = [], []
+
+    def now():
+        if handlers:  # a signal handler runs when a call has returned
+            assert handlers.pop().wait()
+        return 1.0
+
+    calls = HookCalls(threads=False, now=now)
+    call = calls.request("any", "reput_flush", lambda: made.append("flush"))
+    handlers.append(call)
+
+    assert call.wait()
+    assert made == ["flush"]
+    assert not calls.running()
+
+
 def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now = [100.0]
     calls = HookCalls(now=lambda: now[0])

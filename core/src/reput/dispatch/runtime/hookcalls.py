@@ -292,18 +292,20 @@ class HookCalls:
             False if it must not be made: it was made or given up already, no more calls are, or the
             plugin is inside of the same hook on another thread.
         """
-        if call.thread or call.is_done:
-            return False
-        if self._is_refusing and call.hook != _CLOSE:
-            call.is_done = True
-            return False
+        me, now = threading.get_ident(), self.now()
         if call.plugin_thread is None:  # else the plugin's thread makes its calls one by one
             for other in self.entered.copy():
                 is_same = other.plugin == call.plugin and other.hook == call.hook
                 if is_same and not other.is_done:
                     return False
-        call.advanced = self.now()
-        call.thread = threading.get_ident()
+        # No function is called from here on: a signal handler that came between the question and
+        # the answer could make the call, too, or close the store.
+        if call.thread or call.is_done:
+            return False
+        if self._is_refusing and call.hook != _CLOSE:
+            call.is_done = True
+            return False
+        call.advanced, call.thread = now, me
         self.entered[call] = None
         return True
 
