@@ -214,3 +214,27 @@ def test_a_reader_takes_no_wheel_that_is_newer_than_its_checkpoint(tmp_path):
 
     with reput.open(left, "r", plugins=PLUGINS, clock=delayed.clock) as reader:
         assert len(told(reader)) == 2
+
+
+def test_what_was_delivered_is_not_kept_to_count_what_waits(tmp_path):
+    delayed = Delayed(tmp_path / "store", ManualClock()).open()
+    counts = delayed.plugin.timer._counts
+    for number in range(30):
+        for body in (f"wanted {number}", f"unwanted {number}"):
+            delayed.put_in(body, 3 * SECOND)
+        delayed.cancel(f"unwanted {number}")
+        delayed.settle()
+        assert sum(delayed.plugin.scheduled().counts) == min(number + 1, 3)
+        delayed.clock.advance(SECOND)
+        delayed.settle()
+
+    assert len(counts._special) <= 8  # a cancellation is two records
+    assert len(counts._names) <= 16
+
+    delayed.clock.advance(-3 * SECOND)
+    delayed.put_in("once more", 2 * SECOND)
+    delayed.settle()
+    kept = told(delayed.store)
+    delayed.plugin.timer._counts = type(counts)(counts._delivery, counts.precision)
+    assert kept == told(delayed.store) != []
+    delayed.close()

@@ -61,10 +61,12 @@ class WaitingCounts:
     """The record before."""
     _newest: int = -1
     """The highest physical offset of a record."""
-    _special: list[Records] = attrs.field(factory=list)
-    """Cancellations, and messages that roll."""
-    _repeated: list[Records] = attrs.field(factory=list)
-    """Records of messages that have a record before."""
+    _read_tick: int = 0
+    """Where the timer was."""
+    _special: Records = attrs.field(factory=lambda: np.zeros(0, RECORD_DTYPE))
+    """Cancellations, and messages that roll, of slots that were not passed."""
+    _repeated: Records = attrs.field(factory=lambda: np.zeros(0, RECORD_DTYPE))
+    """Likewise records of messages that have a record before."""
     _chains: dict[int, tuple[list[Chain], int, Records]] = attrs.field(factory=dict)
     """By tick: the slot's chains, where they were cut, and their records."""
     _names: dict[int, Names | None] = attrs.field(factory=dict)
@@ -91,9 +93,9 @@ class WaitingCounts:
         deltas = np.concatenate([counts, deltas_of(outside)])
         sums = np.bincount(which.reshape(-1), deltas, len(every)).astype(np.int64)
         first = files.log.number_of(int(firsts.min())) if len(firsts) else files.log.end
-        self._follow(files.log, max(first, files.log.first))
-        parts = [*self._special, outside[_is_special(outside)]]
-        special = np.concatenate([np.zeros(0, RECORD_DTYPE), *parts])
+        self._follow(files.log, max(first, files.log.first), read_tick)
+        self._forget_passed(every)
+        special = np.concatenate([self._special, outside[_is_special(outside)]])
         special = special[np.isin(slot_ticks(special, precision), every)]
         cancelled = self._cancelled(special)
         doubtful = self._doubtful(special, every, agenda) | {tick for tick, _ in cancelled}
@@ -104,30 +106,46 @@ class WaitingCounts:
         if slots:
             self._count(every, sums, slots, special, cancelled)
         self._chains = {tick: self._chains[tick] for tick in slots if tick in self._chains}
+        used = np.concatenate([special, *slots.values()])["physical_offset"].tolist()
+        self._names = {each: self._names[each] for each in used if each in self._names}
         return every, sums
 
     # ------------------------------------------------------------------ which slots
 
-    def _follow(self, log: TimerLog, first: int) -> None:
+    def _follow(self, log: TimerLog, first: int, read_tick: int) -> None:
         """Look at the records from ``first`` on that were not looked at."""
-        is_same = self._first <= first and self._seen <= log.end
+        is_same = self._first <= first and self._seen <= log.end and self._read_tick <= read_tick
         if is_same and first < self._seen:
             is_same = log.read(self._seen - 1, self._seen).tobytes() == self._last
+        none = np.zeros(0, RECORD_DTYPE)
         if not is_same:  # the timer log began from its start, or the clock was set back
-            self._seen, self._newest, self._special, self._repeated = 0, -1, [], []
+            self._seen, self._newest, self._special, self._repeated = 0, -1, none, none
+        self._read_tick = read_tick
         if self._seen <= first:
             self._first = self._seen = first
+        special, repeated = [self._special], [self._repeated]
         for _, records in log.chunks(self._seen, log.end):
             offsets = records["physical_offset"].astype(np.int64)
             newest = np.maximum.accumulate(np.concatenate([[self._newest], offsets]))
-            self._special.append(records[_is_special(records)])
-            self._repeated.append(records[offsets <= newest[:-1]])
+            special.append(records[_is_special(records)])
+            repeated.append(records[offsets <= newest[:-1]])
             self._newest, self._last = int(newest[-1]), records[-1:].tobytes()
             self._seen += len(records)
+        self._special, self._repeated = np.concatenate(special), np.concatenate(repeated)
+
+    def _forget_passed(self, every: Integers) -> None:
+        """Forget records of slots that were passed; a clock that is set back has all read again."""
+        kept = []
+        for records in self._special, self._repeated:
+            ticks = slot_ticks(records, self.precision)
+            kept.append((ticks >= self._read_tick) | np.isin(ticks, every))
+        self._special = self._special[kept[0]]
+        again = np.isin(self._repeated["physical_offset"], self._special["physical_offset"])
+        self._repeated = self._repeated[kept[1] | again]
 
     def _doubtful(self, special: Records, every: Integers, agenda: DeliveryProgress) -> set[int]:
         """Return the ticks whose counts are made of their records."""
-        repeated = np.concatenate([np.zeros(0, RECORD_DTYPE), *self._repeated])
+        repeated = self._repeated
         again = np.isin(special["physical_offset"], repeated["physical_offset"])
         wanted = special[again | (special["magic"] & MAGIC_DELETE != 0)]
         found = np.concatenate([wanted, repeated])
