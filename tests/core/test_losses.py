@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import shutil
+import threading
+import time
 
 import pytest
 from damaged_logs import (
@@ -18,11 +20,13 @@ from damaged_logs import (
     offsets,
     open_store,
 )
+from openstores import until
 
 import reput
 from reput.files.system.disk import Disk
 from reput.log.damage import Loss
 from reput.log.lossledger import LossLedger
+from reput.log.recovery.repair import Reflush
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot
 
@@ -377,20 +381,30 @@ def test_with_rocketmqs_rules_reading_begins_where_rocketmq_begins(tmp_path):
         assert store.recovery.message_count > 5
 
 
-@pytest.fixture(params=[0, 4 << 20], ids=["beside", "after"])
-def reflushed(request, monkeypatch):
-    """Have the log written again beside plugins that catch up, or after them."""
-    monkeypatch.setattr("reput.log.recovery.repair._BESIDE_MIN", request.param)
+@pytest.fixture(params=[True, False], ids=["beside", "before"])
+def beside(request, monkeypatch):
+    """Whether the log is written again on a thread, which is done when plugins are opened."""
+    start, threads = Reflush.start, []
+
+    def start_and_wait(reflush):
+        start(reflush)
+        threads.append(reflush._thread)
+        until(lambda: reflush._failure or not reflush._left)
+
+    monkeypatch.setattr("reput.log.recovery.repair._BESIDE_MIN", 0)
+    monkeypatch.setattr(Reflush, "start", start_and_wait)
+    yield request.param
+    assert bool(threads) == request.param
+    assert None not in threads
 
 
 @pytest.mark.shows("written-again")
-@pytest.mark.usefixtures("reflushed")
-def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_path):
+def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_path, beside):
     places = _killed_behind_a_flush(tmp_path, 30)
     before = log_bytes(tmp_path)
     disk = _CountingDisk()
 
-    with open_store(tmp_path, disk=disk) as store:
+    with open_store(tmp_path, disk=disk, threads=beside) as store:
         start, end = places[0].physical_offset, places[-1].end_offset
         again = [(first, stop) for first, stop, data in disk.written if data.strip(b"\0")]
         assert min(first for first, _ in again) == start
@@ -400,8 +414,34 @@ def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_p
     assert log_bytes(tmp_path)[:end] == before[:end]
 
 
-@pytest.mark.usefixtures("reflushed")
-def test_a_failed_flush_of_what_was_recovered_is_an_error_of_opening(tmp_path):
+def test_an_opening_that_fails_does_not_wait_until_all_is_written_again(tmp_path, monkeypatch):
+    _killed_behind_a_flush(tmp_path, 30)
+    monkeypatch.setattr("reput.log.recovery.repair._BESIDE_MIN", 0)
+    monkeypatch.setattr("reput.log.recovery.repair._COPY_SIZE", 16)
+    has_begun, has_failed, written = threading.Event(), threading.Event(), []
+
+    class SlowDisk(Disk):
+        def write(self, descriptor, data, position):
+            if threading.current_thread().name == "reput-reflush":
+                has_begun.set()
+                assert has_failed.wait(10)
+                written.append(position)
+                time.sleep(0.01)
+            super().write(descriptor, data, position)
+
+    def fail(*_):
+        assert has_begun.wait(10)
+        has_failed.set()
+        raise OSError("no")
+
+    monkeypatch.setattr("reput.store.opening.openstore.open_log", fail)
+    with pytest.raises(OSError, match="no"):
+        open_store(tmp_path, disk=SlowDisk(), threads=True)
+    assert 1 <= len(written) < 20
+    assert "reput-reflush" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_failed_flush_of_what_was_recovered_is_an_error_of_opening(tmp_path, beside):
     _killed_behind_a_flush(tmp_path, 30)
     failed, state = [], (tmp_path / "reput" / "state").read_bytes()
 
@@ -413,7 +453,7 @@ def test_a_failed_flush_of_what_was_recovered_is_an_error_of_opening(tmp_path):
             super().flush(descriptor)
 
     with pytest.raises(OSError, match="no"):
-        open_store(tmp_path, disk=FailingDisk())
+        open_store(tmp_path, disk=FailingDisk(), threads=beside)
     assert len(failed) == 1  # a second flush could succeed without the bytes
     assert (tmp_path / "reput" / "state").read_bytes() == state  # no progress beyond the log
     with open_store(tmp_path) as store:

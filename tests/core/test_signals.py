@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import queue
+import signal
 import sys
 import threading
 
@@ -19,6 +20,7 @@ from reput.errors import ReputError, ServiceNotAvailableError
 from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
 from reput.plugin.base import Plugin
+from reput.signalsafe import PeriodicThread
 from reput_testing import QuickDisk
 
 pytestmark = [
@@ -417,3 +419,28 @@ def test_a_put_beside_a_close_is_stored_or_refused(tmp_path):
     with reput.open(tmp_path, "r") as again:
         assert again.clean
         assert sorted(stored) == [offset for offset, _ in records_of(again)]
+
+
+def test_a_thread_is_waited_for_after_an_exception_has_ended_the_waiting():
+    inside, may_end, ended = threading.Event(), threading.Event(), []
+
+    def work():
+        inside.set()
+        assert may_end.wait(10)
+        ended.append(True)
+        return False
+
+    thread = PeriodicThread("any", 0, work)
+    thread.start()
+    assert inside.wait(10)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.stop()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    threading.Timer(0.1, may_end.set).start()
+
+    thread.stop()
+    assert ended

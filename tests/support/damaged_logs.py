@@ -16,7 +16,17 @@ def config(**options):
     return {"commitlog": {"file_size": FILE_SIZE, **options}}
 
 
-def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_links=False, **options):
+def open_store(
+    root,
+    mode="w",
+    *,
+    disk=None,
+    plugins=(),
+    clock=None,
+    follow_links=False,
+    threads=False,
+    **options,
+):
     return reput.open(
         root,
         mode,
@@ -24,7 +34,7 @@ def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_link
         config=config(**options) if mode == "w" else None,
         disk=disk or QuickDisk(),
         clock=clock or ManualClock(),
-        threads=False,
+        threads=threads,
         follow_links=follow_links,
     )
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import operator
+import os
 import threading
 import time
 import weakref
@@ -89,6 +90,8 @@ class PeriodicThread:
         self._seconds = seconds
         self._function = function
         self._stop = SafeEvent()
+        self._gone = SafeEvent()
+        self._process = 0  # in which `_run` has begun
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -105,10 +108,17 @@ class PeriodicThread:
         if self._thread is not threading.current_thread():
             with contextlib.suppress(RuntimeError):  # it does not run: not yet, or never
                 self._thread.join()
+            # After a `join` that an exception has ended, CPython takes the thread for ended.
+            if self._process == os.getpid():
+                self._gone.wait()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._seconds) and self._function():
-            pass
+        self._process = os.getpid()
+        try:
+            while not self._stop.wait(self._seconds) and self._function():
+                pass
+        finally:
+            self._gone.set()
 
 
 def start_thread(thread: threading.Thread) -> None:

@@ -229,6 +229,7 @@ class Reflush:
     """Path of each file that is not flushed yet, and its file positions ``[start, end)``."""
     _thread: PeriodicThread | None = attrs.field(init=False, default=None)
     _failure: BaseException | None = attrs.field(init=False, default=None)
+    _is_given_up: bool = attrs.field(init=False, default=False)
 
     @classmethod
     def of(cls, log: LogReader, start: int, end: int, disk: Disk) -> Reflush:
@@ -250,6 +251,11 @@ class Reflush:
                 self._thread.start()
 
     def stop(self) -> None:
+        """End the thread, though not all is on disk."""
+        self._is_given_up = True
+        self._end()
+
+    def _end(self) -> None:
         """End the thread after the file that it writes."""
         if self._thread is not None:
             self._thread.stop()
@@ -260,7 +266,7 @@ class Reflush:
         Raises:
             OSError: it may not be on disk; nothing is flushed again.
         """
-        self.stop()
+        self._end()
         while self._failure is None and self._left:
             self._round()
         if self._failure is not None:
@@ -280,6 +286,8 @@ class Reflush:
         descriptor = disk.open(path, write=True)
         try:
             for at in range(start, end, _COPY_SIZE):
+                if self._is_given_up:
+                    raise InterruptedError("the opening has ended")
                 piece = buffer[: end - at]
                 size = disk.read_into(descriptor, piece, at)
                 disk.write(descriptor, piece[:size], at)
