@@ -252,6 +252,17 @@ def threads(monkeypatch):
     return Threads
 
 
+def test_a_thread_is_not_started_to_wait_for_a_call_that_is_done(threads):
+    calls = HookCalls()
+    call = calls.request("any", "reput_flush", lambda: None)
+    assert call.wait()
+    until(lambda: calls.thread_of("any")._thread is None)
+    threads.are_scarce = True
+
+    assert call.wait()
+    assert not threads.refused
+
+
 @pytest.mark.shows("no-thread")
 def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
     quiet = Quiet()

@@ -99,8 +99,8 @@ class Call:
         """
         deadline = time.monotonic() + seconds
         while True:
-            if self.plugin_thread is not None:  # its thread could perhaps not be started before
-                self.plugin_thread.make_all()
+            if self.plugin_thread is not None and not self.is_done:
+                self.plugin_thread.make_all()  # its thread could perhaps not be started before
             if self.is_done:
                 return True
             with self.calls.lock:
