@@ -386,6 +386,26 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
         assert progress_of(tmp_path, "files") == store.log.max_physical_offset
 
 
+def test_a_flush_that_cannot_be_noted_is_repeated_by_the_next(tmp_path, monkeypatch):
+    record, failures = pluginflusher.PluginFlusher._record, [OSError(errno.EIO, "no")]
+
+    def record_later(self, *result):
+        if failures:
+            raise failures.pop()
+        record(self, *result)
+
+    monkeypatch.setattr(pluginflusher.PluginFlusher, "_record", record_later)
+    with reput.open(tmp_path, plugins=["consumequeue"]) as store:
+        put(store, 3)
+        store.wait_dispatched()
+        store.flush()
+        assert not failures
+        store.flush()
+        runner = store._parts.members.board.runners["consumequeue"]
+        assert store._parts.members.plugin_flusher.is_flushed(runner)
+        assert state_of(store, "consumequeue").state == "running"
+
+
 def test_a_call_is_made_once_though_a_handler_waits_for_it_just_before_it_begins():
     made, handlers = [], []
 

@@ -207,7 +207,12 @@ class PluginThread:
     def _run(self, gone: SafeEvent) -> None:
         while True:
             self._awake.clear()  # before the calls: a wake from here on is seen after them
-            self.make_all(is_own=True)
+            try:
+                self.make_all(is_own=True)
+            except Exception:
+                # As where the log cannot be read. The thread must go on: later calls wait for it.
+                logger.exception("call not followed up plugin=%s", self.plugin)
+                continue  # with the calls after it
             work = self._work
             seconds = None if work is None else work()
             with self.calls.lock:

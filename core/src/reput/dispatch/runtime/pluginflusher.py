@@ -221,9 +221,11 @@ class PluginFlusher:
                 self._flush_failed(runner, call.error)
         elif call.result is not None:
             with self._lock:
-                if not self._is_over:
-                    self._record(runner, flushes, *call.result)
-                flushes.inside = None
+                try:
+                    if not self._is_over:
+                        self._record(runner, flushes, *call.result)
+                finally:  # if the log cannot be read: the next round flushes again
+                    flushes.inside = None
             if runner.is_flush_waiting:
                 runner.flushed()
 
