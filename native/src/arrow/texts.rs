@@ -1,12 +1,11 @@
 //! Property texts of a batch; see `reput_arrow.propertytexts`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::arrow::arrays::Array;
 use crate::arrow::joining::{Properties, Values};
 use crate::shared::arrays::array;
-use crate::shared::border::{guarded, unlocked};
+use crate::shared::border::{copied, guarded, unlocked};
 use crate::shared::decline::{Arg, Stop, declined_unless};
 use crate::shared::layout::{PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY};
 
@@ -56,11 +55,7 @@ pub fn joined_texts<'py>(
         // A thousand rows take 50 microseconds. To get the lock back takes five times as long, while
         // the log is dispatched.
         let (borders, data) = unlocked(py, 8 * count, || properties.joined())?;
-        let copy = |room: &mut [u8]| {
-            room.copy_from_slice(&data);
-            Ok(())
-        };
-        Ok((array(py, borders), PyBytes::new_with(py, data.len(), copy)?))
+        Ok((array(py, borders), copied(py, &data)?))
     })
 }
 

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::shared::arrays::{Stretches, slices};
-use crate::shared::border::guarded;
+use crate::shared::border::{copied, guarded};
 use crate::shared::decline::{Decline, room};
 
 /// See `reput.record.text.properties.texts_of`.
@@ -22,7 +21,8 @@ pub fn texts_of<'py>(
         let texts = Stretches::of(window, starts, sizes)?;
         let mut found = room(texts.len()).map_err(Decline::from)?;
         for (row, &size) in sizes.iter().enumerate() {
-            found.push((size >= 0).then(|| PyBytes::new(py, texts.row(row))));
+            let text = (size >= 0).then(|| copied(py, texts.row(row)));
+            found.push(text.transpose()?);
         }
         Ok(found)
     })

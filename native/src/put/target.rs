@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySlice};
+use pyo3::types::PySlice;
 
 use crate::put::region::{Region, SizeWord};
+use crate::shared::border::copied;
 use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 
 /// The bytes of the map of a `reput.files.mappedfile.MappedFile`.
@@ -58,5 +59,5 @@ pub fn call_stores(
 fn set(map: &Bound<'_, PyAny>, position: usize, bytes: &[u8]) -> PyResult<()> {
     let py = map.py();
     let (start, stop) = (position as isize, (position + bytes.len()) as isize);
-    map.set_item(PySlice::new(py, start, stop, 1), PyBytes::new(py, bytes))
+    map.set_item(PySlice::new(py, start, stop, 1), copied(py, bytes)?)
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::shared::arrays::Column;
-use crate::shared::border::guarded;
+use crate::shared::border::{copied, guarded};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
 use crate::shared::gil::GilCell;
@@ -76,15 +76,6 @@ pub fn read_pieces<'py>(
             }
         }
         Ok(answer??)
-    })
-}
-
-/// The bytes as an object of Python; `PyBytes::new` panics where no memory is left, and a panic
-/// takes memory itself.
-fn copied<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, bytes.len(), |room| {
-        room.copy_from_slice(bytes);
-        Ok(())
     })
 }
 

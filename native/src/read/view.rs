@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::derive::text::java_text;
 use crate::derive::window::{Parts, host_extra, is_record};
-use crate::shared::border::{kernel_error, shielded};
+use crate::shared::border::{copied, kernel_error, shielded};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::gil::GilCell;
 use crate::shared::layout::{BORN_HOST_V6, HEADER_SIZE, STORE_HOST_V6};
@@ -81,7 +81,7 @@ impl MessageView {
     fn found(&self, py: Python<'_>) -> PyResult<Parts> {
         Parts::of(self.bytes(py)).map_or_else(
             || {
-                let record = self.record(py);
+                let record = self.record(py)?;
                 let answer = reference(py)?.call1((record, self.physical_offset))?;
                 Err(unexpected(py, answer.call_method0("places")))
             },
@@ -98,7 +98,7 @@ impl MessageView {
         shielded(py, "MessageView", || {
             let (found, bytes) = (self.found(py)?, self.bytes(py));
             let (start, end) = place(found, bytes.len());
-            Ok(PyBytes::new(py, &bytes[start..end]))
+            copied(py, &bytes[start..end])
         })
     }
 }
@@ -174,12 +174,12 @@ impl MessageView {
     }
 
     #[getter]
-    fn record(&self, py: Python<'_>) -> Py<PyBytes> {
+    fn record(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
         let bytes = self.bytes(py);
         if bytes.len() == self.shared.bind(py).as_bytes().len() {
-            return self.shared.clone_ref(py);
+            return Ok(self.shared.clone_ref(py));
         }
-        PyBytes::new(py, bytes).unbind()
+        copied(py, bytes).map(Bound::unbind)
     }
 
     #[getter]

@@ -14,7 +14,7 @@ use crate::serve::answer::Answers;
 use crate::serve::room::{Origin, Room, Sizes, Taken};
 use crate::serve::sockets::Socket;
 use crate::serve::unusual::Unusual;
-use crate::shared::border::{guarded, shielded};
+use crate::shared::border::{copied, guarded, shielded};
 use crate::shared::decline::{Decline, Stop};
 use crate::shared::gil::GilCell;
 use crate::shared::layout::HOST_SIZE;
@@ -79,7 +79,7 @@ impl SendFastPath {
             let unknown = taken
                 .unknown
                 .map(|topic| PyString::from_bytes(py, &topic).map(Bound::unbind));
-            let answers = PyBytes::new(py, &taken.answers).unbind();
+            let answers = copied(py, &taken.answers)?.unbind();
             Ok((answers, taken.end, taken.count, unknown.transpose()?))
         })
     }
@@ -96,12 +96,17 @@ impl SendFastPath {
                 self.taken_of_sockets(py, &connections, answers, scratch)
             });
             self.wake_after(py, found.count);
-            let bytes = |part: Vec<u8>| PyBytes::new(py, &part).unbind();
+            let bytes = |part: Vec<u8>| copied(py, &part).map(Bound::unbind);
             let rests = found.rests.into_iter();
-            let rests = rests.map(|(number, data, rest)| (number, bytes(data), bytes(rest)));
+            let rests = rests.map(|(number, data, rest)| Ok((number, bytes(data)?, bytes(rest)?)));
             let kept = found.kept.into_iter();
-            let kept = kept.map(|(number, count, size, all)| (number, count, size, bytes(all)));
-            Ok((found.count, rests.collect(), kept.collect()))
+            let kept =
+                kept.map(|(number, count, size, all)| Ok((number, count, size, bytes(all)?)));
+            let (rests, kept) = (
+                rests.collect::<PyResult<_>>()?,
+                kept.collect::<PyResult<_>>()?,
+            );
+            Ok((found.count, rests, kept))
         })
     }
 }

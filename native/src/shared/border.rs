@@ -7,6 +7,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::shared::decline::{Decline, Stop};
 
@@ -48,6 +49,15 @@ fn said(payload: &(dyn Any + Send)) -> &str {
     let literal = payload.downcast_ref::<&str>().copied();
     let text = payload.downcast_ref::<String>().map(String::as_str);
     literal.or(text).unwrap_or("a panic without a text")
+}
+
+/// The bytes as an object of Python; `PyBytes::new` panics where no memory is left, and a panic
+/// takes memory itself.
+pub fn copied<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |room| {
+        room.copy_from_slice(bytes);
+        Ok(())
+    })
 }
 
 /// A `reput.errors.KernelError`.
