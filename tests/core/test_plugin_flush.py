@@ -12,6 +12,7 @@ from openstores import plugin, put, state_of, until
 import reput
 from reput.dispatch.runtime import pluginflusher
 from reput.dispatch.runtime.hookcalls import Call, HookCalls
+from reput.dispatch.runtime.pluginrunner import PluginRunner
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
@@ -384,6 +385,38 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
         assert disk.now - before >= 40 * 0.15
         assert state_of(store, "files").state == "running"
         assert progress_of(tmp_path, "files") == store.log.max_physical_offset
+
+
+def test_a_plugin_that_is_removed_while_a_flush_asks_for_it_is_not_flushed_after_that(
+    tmp_path, monkeypatch
+):
+    answer_of, asked, removed = PluginRunner.is_active.fget, threading.Event(), threading.Event()
+    flushed = []
+
+    def is_active(runner):
+        answer = answer_of(runner)
+        if threading.current_thread().name == "slow":
+            asked.set()
+            removed.wait(0.2)
+        return answer
+
+    class Witness(reput.Plugin):
+        name = "witness"
+
+        @reput.hookimpl
+        def reput_flush(self):
+            flushed.append(removed.is_set())
+
+    with open_with(tmp_path, Witness(None)) as store:
+        monkeypatch.setattr(PluginRunner, "is_active", property(is_active))
+        thread = threading.Thread(target=store.flush, name="slow")
+        thread.start()
+        assert asked.wait(10)
+        store.remove_plugin("witness")
+        removed.set()
+        thread.join()
+    assert flushed
+    assert not any(flushed)
 
 
 def test_a_flush_that_cannot_be_noted_is_repeated_by_the_next(tmp_path, monkeypatch):

@@ -100,8 +100,11 @@ class PluginFlusher:
         for runner, place in places:
             if runner.phase is Phase.STALLED:
                 missed[runner.name] = runner.stalled_text
-            elif runner.is_active and (call := self._request(runner, place)) is not None:
-                requested.append((runner, call))
+            else:
+                with self._lock:  # who stops the plugin takes the lock before it is closed
+                    call = self._request(runner, place) if runner.is_active else None
+                if call is not None:
+                    requested.append((runner, call))
         missed |= self._wait(requested, patience)
         with self._lock:
             if self._is_over:
