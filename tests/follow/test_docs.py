@@ -63,10 +63,7 @@ def test_the_table_of_options_names_those_that_exist():
     }
 
     known = {
-        option
-        for each in follow.params
-        if isinstance(each, click.Option)
-        for option in each.opts
+        option for each in follow.params if isinstance(each, click.Option) for option in each.opts
     }
     assert len(named) > 5
     assert named <= known
