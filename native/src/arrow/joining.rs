@@ -88,6 +88,12 @@ impl Values {
         }
     }
 
+    fn texts(&self) -> &Texts {
+        match self {
+            Self::Texts(texts) | Self::Words(_, texts) => texts,
+        }
+    }
+
     /// The value of a row; `joined` is memory for it.
     #[inline]
     fn get<'a>(&'a self, row: usize, joined: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>, Decline> {
@@ -119,6 +125,16 @@ pub struct Properties {
 }
 
 impl Properties {
+    /// Bytes of all names and values.
+    pub fn size(&self) -> usize {
+        let columns = self.columns.iter().map(|(_, values)| values.texts());
+        let further = self
+            .further
+            .iter()
+            .flat_map(|(_, names, items)| [names, items]);
+        columns.chain(further).map(|texts| texts.data.len()).sum()
+    }
+
     /// Where texts begin, and the end; and the texts. What is no property text is declined.
     pub fn joined(&self) -> Result<(Vec<i64>, Vec<u8>), Decline> {
         let (mut borders, mut out) = (

@@ -53,8 +53,9 @@ pub fn joined_texts<'py>(
             further,
         };
         // A thousand rows take 50 microseconds. To get the lock back takes five times as long, while
-        // the log is dispatched.
-        let (borders, data) = unlocked(py, 8 * count, || properties.joined())?;
+        // the log is dispatched. A mebibyte of texts takes longer than that.
+        let size = 8 * count + properties.size() / 64;
+        let (borders, data) = unlocked(py, size, || properties.joined())?;
         Ok((array(py, borders), copied(py, &data)?))
     })
 }
