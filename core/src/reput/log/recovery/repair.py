@@ -287,7 +287,7 @@ class Reflush:
         try:
             for at in range(start, end, _COPY_SIZE):
                 if self._is_given_up:
-                    raise InterruptedError("the opening has ended")
+                    raise InterruptedError("the store was not opened")
                 piece = buffer[: end - at]
                 size = disk.read_into(descriptor, piece, at)
                 disk.write(descriptor, piece[:size], at)
