@@ -26,7 +26,10 @@ def at_level(delayed, number):
     delayed.put_at_level(f"level {number}")
 
 
-@pytest.fixture(params=itertools.product([timed, at_level], ["never flushed", "flushed", "sent"]))
+STATES = ["never flushed", "flushed", "sent", "saved"]
+
+
+@pytest.fixture(params=itertools.product([timed, at_level], STATES))
 def life(tmp_path, request):
     """A store with messages that nobody has dispatched or saved yet; and how they were put."""
     put, state = request.param
@@ -37,9 +40,9 @@ def life(tmp_path, request):
             delayed.put_in("soon", 2 * SECOND)
         delayed.settle()
         delayed.store.flush()
-    if state == "sent":
+    if state in {"sent", "saved"}:
         delayed.pass_time(3 * SECOND if put is timed else LEVEL_MS + SECOND)
-        if put is at_level:
+        if state == "saved":
             delayed.store.flush()
     for number in range(4):
         put(delayed, number)

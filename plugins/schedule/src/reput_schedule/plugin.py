@@ -294,12 +294,13 @@ class SchedulePlugin(reput.Plugin):
         assert self._state is not None
         assert self.timer is not None
         if self._context.writable and self.delivery is not None:
-            offsets = self.delivery.offsets()
+            offsets, delivered_to = self.delivery.offsets(), self.delivery.uncounted_from()
         else:
             saved = self._state.load()  # another process writes it
             offsets = {} if saved is None else saved.offsets
-        timed = self.timer.pending()
-        return scheduled(self._context, self.levels, offsets, timed, self._dispatched_to())
+            delivered_to = None if saved is None else saved.delivered_to
+        timed, dispatched_to = self.timer.pending(), self._dispatched_to()
+        return scheduled(self._context, self.levels, offsets, timed, dispatched_to, delivered_to)
 
     def noted_time(self, message: MessageView) -> int | None:
         """Return the time of the slot of the timer wheel that leads to a parked message, ms.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from reput.errors import NoReaderError
 from reput.plugin import QueueInfo
+from reput_schedule.api.uncountedcopies import LONGEST, BehindMessage, UncountedCopies
 from reput_schedule.config import LEVEL_MAX, DelayLevels
 from reput_schedule.delaylevels.layout import SCHEDULE_TOPIC
 from reput_schedule.delaylevels.parkedmessages import parked_rows
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
 
 __all__ = ["PendingLevel", "Scheduled", "scheduled"]
-
-_LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
 @attrs.frozen
@@ -74,6 +73,7 @@ def scheduled(
     offsets: Mapping[int, int],
     timed: tuple[Integers, Integers],
     dispatched_to: int,
+    delivered_to: int | None,
 ) -> Scheduled:
     """Read both ends of what waits in each level's queue, and the log after them.
 
@@ -83,6 +83,8 @@ def scheduled(
         offsets: queue offset of the next message to deliver, by level.
         timed: delivery times and message counts, as `Timer.pending` returns them.
         dispatched_to: physical offset below which every parked message is in its queue.
+        delivered_to: physical offset after which the log may have copies of messages that
+            ``offsets`` do not count; None where they count all.
     """
     try:
         queues = context.store.queues()
@@ -95,11 +97,12 @@ def scheduled(
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX
     }
     behind = _parked_behind(context.log, dispatched_to)
+    delivered = UncountedCopies(context, delivered_to)
     found = []
     for level in sorted({*extents, *behind}):
         queue = extents.get(level) or QueueInfo(SCHEDULE_TOPIC, level - 1, 0, 0, None)
         more = behind.get(level, {})
-        each = _pending(context, levels, queue, offsets.get(level, 0), more)
+        each = _pending(context, levels, queue, offsets.get(level, 0), more, delivered)
         if each is not None:
             found.append(each)
     return Scheduled(tuple(found), *timed)
@@ -110,7 +113,8 @@ def _pending(
     levels: DelayLevels,
     queue: QueueInfo,
     offset: int,
-    behind: Mapping[int, int],
+    behind: Mapping[int, BehindMessage],
+    delivered: UncountedCopies,
 ) -> PendingLevel | None:
     level, last = queue.queue_id + 1, queue.max_queue_offset - 1
     more = {place: stored for place, stored in behind.items() if place > last}
@@ -125,36 +129,47 @@ def _pending(
 
     def due(place: int) -> int | None:
         if place in more:
-            return more[place] + delay
+            return more[place].store_timestamp + delay
         result = context.store.read(SCHEDULE_TOPIC, queue.queue_id, place, 1)
         return result.messages[0].store_timestamp + delay if len(result) else None
 
-    return PendingLevel(level, delay, offset, last + 1 - offset, due(offset), due(last))
+    next_due = due(offset)
+    count = last + 1 - offset
+    if next_due is None or next_due <= context.clock():
+        places = delivered.places(level, offset, last, more)
+        if places:
+            waiting = [place for place in range(offset, last + 1) if place not in places]
+            if not waiting:
+                return None
+            offset, last, count = waiting[0], waiting[-1], len(waiting)
+            next_due = due(offset)
+    return PendingLevel(level, delay, offset, count, next_due, due(last))
 
 
-def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, int]]:
+def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, BehindMessage]]:
     """Find the parked messages at the log's end, unless that part is very long.
 
     A message waits as soon as it is in the log, and is in its queue after its dispatch; a kill may
     come in between, and readers dispatch nothing.
 
     Returns:
-        By level: store time, ms, by queue offset.
+        By level: the message, by queue offset.
     """
-    found: dict[int, dict[int, int]] = {}
+    found: dict[int, dict[int, BehindMessage]] = {}
     start, end = max(physical_offset, log.min_physical_offset), log.max_physical_offset
-    if not start < end <= start + _LONGEST:
+    if not start < end <= start + LONGEST:
         return found
     for batch in log.scan(start, end):
         if len(batch) == 0:
             continue
         rows = parked_rows(batch)
-        for queue_id, place, stored in zip(
+        for queue_id, place, stored, offset in zip(
             batch.queue_id[rows].tolist(),
             batch.queue_offset[rows].tolist(),
             batch.store_timestamp[rows].tolist(),
+            batch.physical_offset[rows].tolist(),
             strict=True,
         ):
             if 0 <= queue_id < LEVEL_MAX:
-                found.setdefault(queue_id + 1, {})[place] = stored
+                found.setdefault(queue_id + 1, {})[place] = BehindMessage(stored, offset)
     return found

@@ -437,6 +437,15 @@ class LevelDelivery:
         """Return the queue offset of the next message to deliver, by level."""
         return {level: queue.offset for level, queue in list(self.queues.items())}
 
+    def uncounted_from(self) -> int | None:
+        """Return the physical offset after which copies may be that `offsets` do not count yet.
+
+        None once all are counted, and where it is unknown which of them are.
+        """
+        if self._survey is None and self._matcher is None:
+            return None
+        return None if self.state.saved is None else self.state.saved.delivered_to
+
 
 def _restored(views: Sequence[MessageView], delivery: LevelDelivery) -> list[Message]:
     """Return what to put for parked messages; a message without a real topic is only counted."""
