@@ -101,7 +101,7 @@ class PluginFlusher:
             if runner.phase is Phase.STALLED:
                 missed[runner.name] = runner.stalled_text
             else:
-                with self._lock:  # who stops the plugin takes the lock before it is closed
+                with self._lock:  # a thread that stops the plugin takes it before the closing
                     call = self._request(runner, place) if runner.is_active else None
                 if call is not None:
                     requested.append((runner, call))
