@@ -112,27 +112,27 @@ def installed() -> list[InstalledPlugin]:
 
 def _state_of_path() -> object:
     path = [each or os.curdir for each in sys.path]
-    return path, [_distributions_in(each) for each in path], sys.meta_path.copy()
+    for each in path:
+        try:
+            changed = os.stat(each).st_mtime_ns
+        except OSError:  # it does not exist
+            changed = -1
+        if each not in _listed or _listed[each][0] != changed:
+            _listed[each] = changed, _distributions_in(each, changed)
+    return path, [_listed[each][1] for each in path], sys.meta_path.copy()
 
 
-def _distributions_in(path: str) -> object:
+def _distributions_in(path: str, changed: int) -> object:
     """Return what changes with a directory's distributions, and not with its other files."""
     try:
-        changed = os.stat(path).st_mtime_ns
-    except OSError:  # it does not exist
-        return None
-    if path not in _listed or _listed[path][0] != changed:
-        try:
-            with os.scandir(path) as entries:
-                found: object = {
-                    each.name: each.stat().st_mtime_ns
-                    for each in entries
-                    if each.name.lower().endswith((".dist-info", "egg-info"))
-                }
-        except OSError:  # a zip file, or a directory that may not be read
-            found = changed
-        _listed[path] = changed, found
-    return _listed[path][1]
+        with os.scandir(path) as entries:
+            return {
+                each.name: each.stat().st_mtime_ns
+                for each in entries
+                if each.name.lower().endswith((".dist-info", "egg-info"))
+            }
+    except OSError:  # a zip file, or a directory that may not be read
+        return changed
 
 
 def _find_installed() -> tuple[InstalledPlugin, ...]:
