@@ -262,10 +262,14 @@ class ReputLoop:
                     low = runner.place.position
             return low
 
+        if (low := reached()) == physical_offset:  # no group has to wake
+            if progress is not None:
+                progress(physical_offset)
+            return True
         try:
             self.feed.begin_waiting(names)
             self.wake()
-            while (low := reached()) < physical_offset:
+            while low < physical_offset:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
@@ -284,6 +288,7 @@ class ReputLoop:
                     return False
                 elif not self.shared.step():
                     self.shared.awake.wait(self.shared.seconds_to_retry() or 0)
+                low = reached()
             if progress is not None:
                 progress(physical_offset)
             return True
