@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
-from reput.files.system.disk import system_clock
 from reput.log.progress import Progress, ProgressEntry, StateFile
 from reput.plugin.storecontext import StoreContext
 
@@ -47,7 +46,7 @@ class PluginOpener:
     writable: bool
     log: CommitLog
     disk: Disk
-    clock: Callable[[], int] | None
+    clock: Callable[[], int]
     board: RunnerContext
     records: StoredPluginStates
     state: StateFile
@@ -190,7 +189,7 @@ class PluginOpener:
             clean=clean,
             log=self.log,
             disk=self.disk,
-            clock=self.clock or system_clock,
+            clock=self.clock,
             replica=self.log.master is not None,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             default_queue_count=self.log.config.default_queue_count,

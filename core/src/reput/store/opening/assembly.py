@@ -208,7 +208,7 @@ def _opener(
         request.writable,
         log,
         request.disk,
-        request.clock,
+        request.now,
         board,
         locked.records,
         locked.note.state,

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from reput.errors import ResourceLimitError
-from reput.files.system.disk import Disk
+from reput.files.system.disk import Disk, system_clock
 from reput.plugin.base import Plugin
 from reput.record.messages.coercion import shown
 from reput.store.config import read_sections
@@ -145,6 +145,7 @@ def open_store(
         sections=given,
         forget=frozenset(names_argument("forget", forget)),
         clock=function_argument("clock", clock),
+        now=clock or system_clock,
         progress=function_argument("progress", progress),
         threads=flag_argument("threads", threads),
         disk=outer.at(root, follow_links=flag_argument("follow_links", follow_links)),

@@ -26,7 +26,6 @@ from reput.errors import (
     StoreNotFoundError,
     expected_at,
 )
-from reput.files.system.disk import system_clock
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
 from reput.log.progress import Progress
@@ -84,6 +83,8 @@ class OpenRequest:
     forget: frozenset[str]
     clock: Callable[[], int] | None
     """None for the system's clock, which a put reads faster."""
+    now: Callable[[], int]
+    """The store's clock, ms."""
     progress: Callable[[int, int], None] | None
     threads: bool
     disk: Disk
@@ -103,11 +104,6 @@ class OpenRequest:
         log = self.sections.get(LOG_SECTION, {})
         has_size = "file_size" in log
         return self.master is None and not has_size
-
-    @property
-    def now(self) -> Callable[[], int]:
-        """The store's clock, ms."""
-        return self.clock or system_clock
 
     def path(self, *names: str) -> str:
         """Return a path in the store's directory."""
