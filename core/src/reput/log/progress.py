@@ -35,6 +35,7 @@ record there now has another CRC, the log was cut and written again since, and t
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import struct
@@ -110,6 +111,7 @@ class Progress:
     ``checkpoint``; else None."""
 
     @classmethod
+    @functools.lru_cache(64)
     def of(cls, value: bytes) -> Self | None:
         """Return the progress in an entry; None if the value is not a progress."""
         if len(value) != _PROGRESS.size:
@@ -255,8 +257,7 @@ class ProgressEntry:
     def _of(self, slots: Sequence[Slot]) -> list[Progress]:
         found = []
         for slot in slots:
-            entry = slot.get(self.name)
-            progress = None if entry is None else Progress.of(entry.value)
+            progress = Progress.of(slot[self.name].value) if self.name in slot else None
             if progress is not None:
                 found.append(progress)
         return found

@@ -110,7 +110,7 @@ class PluginSet:
             if (function := getattr(hooks, hook)) is not None
         ]
         found.sort(key=operator.itemgetter(0))
-        return [(name, function) for _, name, function in found]
+        return list(map(operator.itemgetter(1, 2), found))
 
 
 def default_plugins(

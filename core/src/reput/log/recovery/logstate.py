@@ -80,6 +80,8 @@ class LogStateFile:
     disk: Disk
     state: StateFile
     """Has the notes of log and plugins."""
+    file: ProgressEntry
+    """The log's own entry."""
     abort: AbortFile
     last: LastRecord = LastRecord()
     """What `flush` has noted last."""
@@ -89,12 +91,8 @@ class LogStateFile:
     def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
         """Return the note of the store at ``root``; see `StateFile` for ``unreadable``."""
         abort = AbortFile(os.path.join(root, "abort"), disk)
-        return cls(root, disk, StateFile.of(root, disk, unreadable), abort)
-
-    @property
-    def file(self) -> ProgressEntry:
-        """The log's own entry."""
-        return self.state.entry(LOG)
+        state = StateFile.of(root, disk, unreadable)
+        return cls(root, disk, state, state.entry(LOG), abort)
 
     @property
     def checkpoint(self) -> Checkpoint:
