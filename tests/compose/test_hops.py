@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 27,
     "dispatch": 127,
-    "flush": 153,
+    "flush": 151,
     "read": 47,
-    "close": 164,
-    "open": 678,
-    "open after a kill": 991,
+    "close": 160,
+    "open": 652,
+    "open after a kill": 976,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -159,7 +159,7 @@ class QueueLedger:
             logger.warning(
                 "more queues lack units, they are rebuilt count=%d", lacking - _WARNED_MAX
             )
-        if all(key in self._noted for key, _ in queues.others()):
+        if self._noted.keys() >= dict(queues.others()).keys():
             self._all_noted = queues.added
         return found
 
@@ -176,7 +176,7 @@ class QueueLedger:
         for key, queue in new:
             self._take(key, queue, None)
         self._save(queues.closed)
-        if all(key in self._noted for key, _ in new):
+        if self._noted.keys() >= dict(new).keys():
             self._all_noted = count
 
     def keep_all(self, queues: QueueTable) -> None:
