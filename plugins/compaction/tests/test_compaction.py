@@ -140,6 +140,28 @@ def test_a_tombstone_that_is_the_newest_message_is_no_reason_for_another_run(tmp
         assert read(store) == [(0, "a", b"x"), (2, "c", b"z")]
 
 
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("is_older", [True, False])
+def test_compacted_messages_of_another_log_give_way_to_those_of_this_one(tmp_path, is_older, more):
+    root, other, clock = tmp_path / "store", tmp_path / "other", ManualClock()
+    with open_store(root, clock) as store:
+        put(store, ("a", b"1"), ("b", b"2"), ("a", b"3"))
+    if is_older:
+        shutil.copytree(root, other)
+    with open_store(other, ManualClock(clock() + HOUR)) as store:
+        put(store, ("b", b"4"), ("a", b"5"))
+        store.plugin("compaction").compact()
+    for part in ("compaction", "reput/compaction"):
+        shutil.rmtree(root / part)
+        shutil.copytree(other / part, root / part)
+
+    with open_store(root, clock) as store:
+        put(store, *[("a", b"6")] * more)
+        latest = {key: body for _, key, body in read(store)}
+
+    assert latest == {"a": b"6" if more else b"3", "b": b"2"}
+
+
 def test_the_newest_message_stays_even_as_a_tombstone(tmp_path):
     clock = ManualClock()
     with open_store(tmp_path, clock, tombstone_retention_ms=0) as store:

@@ -38,7 +38,8 @@ __all__ = ["QueueRecovery", "finish_replacement"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_PAIRS = 3  # number of pairs that are checked fully after a crash
+_LAST_PAIRS = 3  # number of pairs that are checked fully after a crash, and against the log
+_LAST_RECORDS = 8  # of each pair, that are looked for in the log
 
 
 def finish_replacement(
@@ -325,7 +326,15 @@ class QueueRecovery:
     # ------------------------------------------------------------------ the end
 
     def _cut_behind_limit(self) -> None:
-        """Cut the messages that end above the limit in the log."""
+        """Cut the messages that end above the limit in the log.
+
+        If the log has others at their places, it was put back into an older state, or is another
+        store's. Messages that were left out for these are taken out of the log again.
+        """
+        if self._is_of_another_log():
+            logger.warning("compacted messages are of another log file=%s", self.queue.places.log)
+            self._need(self._log_begins)
+            self.limit = self._log_begins
         for pair in reversed(self.queue.pairs):
             if pair.count == 0:
                 continue
@@ -337,6 +346,29 @@ class QueueRecovery:
                 self.queue.cut(pair, int(behind[0]))
             if len(behind) == 0 or behind[0] > 0:
                 break
+
+    def _is_of_another_log(self) -> bool:
+        """Return whether the log has another record where one of the last compacted ones stood.
+
+        Or ends before it: only messages that are on disk are compacted. A damaged record proves
+        nothing.
+        """
+        log, compacted = self.context.log, self.queue.checkpoint
+        for pair in reversed(self.queue.pairs[-_LAST_PAIRS:]):
+            notes = self.files.read_notes(pair, 0, pair.count)
+            units = self.files.read_units(pair, 0, pair.count)
+            wanted = units["queue_offset"] <= compacted
+            wanted &= (notes["queue_offset"] == units["queue_offset"]) & (notes["end_offset"] > 0)
+            for row in np.flatnonzero(wanted)[: -_LAST_RECORDS - 1 : -1].tolist():
+                unit, end = units[row], int(notes["end_offset"][row])
+                if end > log.max_physical_offset:
+                    return True
+                begin = end - int(unit["size"])
+                view = log.read_message(begin) if begin >= self._log_begins else None
+                if view is not None:
+                    found = view.queue_offset, view.store_timestamp
+                    return found != (unit["queue_offset"], unit["store_timestamp"])
+        return False
 
     def _remove_empty_ones(self) -> None:
         for pair in self.queue.pairs:
