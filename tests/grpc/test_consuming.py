@@ -95,6 +95,33 @@ def test_what_a_4x_producer_puts_a_5x_consumer_receives(broker, client, names):
 
 
 @pytest.mark.parametrize(
+    ("properties", "kind"),
+    [
+        ({}, MessageType.NORMAL),
+        ({"__SHARDINGKEY": "g"}, MessageType.FIFO),
+        ({"TRAN_MSG": "true"}, MessageType.TRANSACTION),
+        ({"TRAN_MSG": "false", "DELAY": "0"}, MessageType.NORMAL),
+    ],
+)
+def test_a_message_is_of_the_kind_that_its_properties_make_it(
+    broker, client, names, properties, kind
+):
+    group, topic = names
+    if kind is MessageType.TRANSACTION:
+        with broker.store.plugin("transaction").transaction() as block:
+            block.put(broker_message(topic, "1"))
+    else:
+        broker.put(broker_message(topic, "1", properties=properties))
+    me = client()
+    me.consume(group, topic)
+
+    _, (message,) = me.take(group, topic)
+
+    assert message.system_properties.message_type == kind
+    assert not message.system_properties.HasField("delivery_timestamp")
+
+
+@pytest.mark.parametrize(
     "asked",
     [
         {"DELAY": "1"},
