@@ -109,6 +109,18 @@ def test_a_reader_follows_a_writer(life):
             assert_told(reader, life)
 
 
+def kill_and_open(delayed, left, chance, seconds=0):
+    """Open what a kill leaves some time later; at times what is due is delivered at once."""
+    copy_store(delayed.root, left)
+    delayed.close()
+    delayed.root = left
+    delayed.clock.advance(seconds * SECOND)
+    delayed.open()
+    if chance.random() < 0.5:
+        delayed.store.wait_dispatched()
+        delayed.work(1)
+
+
 def lives_of_what_is_carried_on(root, seed):
     """Have messages that lie beyond the wheel live through kills and late openings.
 
@@ -124,15 +136,7 @@ def lives_of_what_is_carried_on(root, seed):
         if chance.random() < 0.4:
             delayed.store.flush()
         if chance.random() < 0.4:
-            left = root / f"{number + 1}"
-            copy_store(delayed.root, left)
-            delayed.close()
-            delayed.root = left
-            delayed.clock.advance(chance.randrange(30) * SECOND)
-            delayed.open()
-            if chance.random() < 0.5:
-                delayed.store.wait_dispatched()
-                delayed.work(1)
+            kill_and_open(delayed, root / f"{number + 1}", chance, chance.randrange(30))
         yield delayed, len(delayed.due) - len(delayed.delivered())
     delayed.close()
 
@@ -175,14 +179,7 @@ def lives_with_cancellations(root, seed):
         if chance.random() < 0.4:
             delayed.store.flush()
         if chance.random() < 0.15:
-            left = root / f"{number + 1}"
-            copy_store(delayed.root, left)
-            delayed.close()
-            delayed.root = left
-            delayed.open()
-            if chance.random() < 0.5:
-                delayed.store.wait_dispatched()
-                delayed.work(1)
+            kill_and_open(delayed, root / f"{number + 1}", chance)
         waiting = set(delayed.due) - delayed.cancelled - set(delayed.delivered())
         yield delayed, len(waiting)
     delayed.close()

@@ -149,7 +149,7 @@ class PluginThread:
         return call if call is not None and call.thread else None
 
     def wake(self) -> bool:
-        """Have the thread look for requests and work; False if there is no thread."""
+        """Have the thread look for requests and work; False if it has none."""
         if not self.calls.threads:
             return False
         with self.calls.lock:

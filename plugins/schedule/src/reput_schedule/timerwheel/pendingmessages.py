@@ -100,10 +100,7 @@ class LogTail:
         records = np.concatenate([np.zeros(0, RECORD_DTYPE), *self._parked])
         records = records[records["physical_offset"] >= covered_to]
         times = slot_ticks(records, self.precision) * self.precision
-        is_delivered = np.zeros(len(records), np.bool_)
-        for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
-            is_delivered |= (times < read) & (records["physical_offset"] < end)
-        return records[~is_delivered]
+        return records[~reached.delivered(times, records["physical_offset"])]
 
     def take_copies(self, ticks: Integers, counts: Integers, copies: range) -> None:
         """Lower counts by the messages whose delivery only the log shows.

@@ -34,7 +34,6 @@ from reput_schedule.timerwheel.files.timercheckpoint import (
 )
 from reput_schedule.timerwheel.files.timerfiles import TimerFiles
 from reput_schedule.timerwheel.layout import (
-    PROPERTY_REAL_TOPIC,
     RECORD_SIZE,
     ROLL_WINDOW_SLOTS,
     TIMER_LOG_FILE_SIZE,
@@ -164,7 +163,7 @@ class Timer:
         self._delivery.copies = [DeliveredCopies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
         if self._files.is_made_again or not (check.is_closed and self._saving.metrics.version):
-            self._count_again()  # the file of counts is missing, or of another moment
+            self._rebuild_metrics()  # the file of counts is missing, or of another moment
         return limit if is_whole else self._files.covered_to
 
     def _is_believable(self, check: CheckpointRecord, end: int, progress: int) -> bool:
@@ -197,32 +196,15 @@ class Timer:
         self._saving.metrics.clear()
         return 0
 
-    def _count_again(self) -> None:
-        """Rebuild the metrics from the timer log."""
-        self._saving.metrics.clear()
-        log, now = self._files.log, self._context.clock()
-        for _, records in log.chunks(log.first, log.end):
-            waiting = records[~self._is_delivered(records)]
-            known = self._saving.metrics.topics
-            hashes, rows = np.unique(waiting["topic_hash"], return_index=True)
-            some = [
-                row for each, row in zip(hashes.tolist(), rows, strict=True) if each not in known
-            ]
-            for row in some:
-                place = int(waiting["physical_offset"][row]), int(waiting["message_size"][row])
-                view = self._context.log.read_message(*place)
-                topic = "" if view is None else view.properties.get(PROPERTY_REAL_TOPIC, "")
-                if topic:
-                    self._saving.metrics.name({int(waiting["topic_hash"][row]): topic})
-            self._saving.metrics.add(waiting, 1, now)
+    def _rebuild_metrics(self) -> None:
+        log = self._files.log
+        waiting = (self._waiting_of(records) for _, records in log.chunks(log.first, log.end))
+        self._saving.metrics.rebuild(waiting, self._context.log, self._context.clock())
 
-    def _is_delivered(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-        reached = self._agenda.reached
+    def _waiting_of(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Return those records whose messages are not delivered."""
         times = slot_ticks(records, self._precision) * self._precision
-        found = np.zeros(len(records), np.bool_)
-        for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
-            found |= (times < read) & (records["physical_offset"] < end)
-        return found
+        return records[~self._agenda.reached.delivered(times, records["physical_offset"])]
 
     def _look(self) -> None:
         """Read what another process has saved, to show it."""
@@ -295,7 +277,7 @@ class Timer:
             records = self._files.append(parked)
             self._saving.metrics.name(parked.topics)
             # If the timer log was lost, delivered messages are dispatched again: they do not wait.
-            waiting = records[~self._is_delivered(records)]
+            waiting = self._waiting_of(records)
             self._saving.metrics.add(waiting, 1, self._context.clock())
             return self._agenda.take(records)
 

@@ -33,6 +33,8 @@ from reput_schedule.timerwheel.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    Integers = npt.NDArray[np.int64]
+
 __all__ = [
     "CheckpointRecord",
     "Mark",
@@ -67,6 +69,18 @@ class TimerCheckpoint:
     def floor(self, slot_time: int) -> int:
         """Return the physical offset below which all messages of a future slot are delivered."""
         return max((end for read, end in self.marks if slot_time < read), default=0)
+
+    def delivered(self, times: Integers, physical_offsets: Integers) -> npt.NDArray[np.bool_]:
+        """Return which parked messages are delivered.
+
+        Args:
+            times: ``(n,)`` int64, of the messages' slots, ms.
+            physical_offsets: ``(n,)`` int64, of the messages.
+        """
+        found = np.zeros(len(times), np.bool_)
+        for read, end in [(self.read_timestamp, self.examined_to), *self.marks]:
+            found |= (times < read) & (physical_offsets < end)
+        return found
 
     def is_covered(self, flushed_offset: int) -> bool:
         """Return whether all counted messages are on disk, if the log is to ``flushed_offset``."""

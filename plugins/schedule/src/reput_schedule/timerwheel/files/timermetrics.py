@@ -15,12 +15,14 @@ import attrs
 import numpy as np
 
 from reput.record import java_string_hash
-from reput_schedule.timerwheel.layout import is_cancellation
+from reput_schedule.timerwheel.layout import PROPERTY_REAL_TOPIC, is_cancellation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
+
+    from reput.log import LogView
 
     Records = npt.NDArray[np.void]
 
@@ -63,6 +65,26 @@ class TimerMetrics:
     def clear(self) -> None:
         """Set all counts to zero, and keep the names."""
         self.counts, self.times, self.is_changed = {}, {}, True
+
+    def rebuild(self, waiting: Iterable[Records], log: LogView, now: int) -> None:
+        """Count the records of all messages that wait, and no others.
+
+        Args:
+            waiting: pieces of the timer log.
+            log: the commit log, which has the names of topics.
+            now: ms.
+        """
+        self.clear()
+        for records in waiting:
+            hashes, rows = np.unique(records["topic_hash"], return_index=True)
+            for each, row in zip(hashes.tolist(), rows.tolist(), strict=True):
+                if each not in self.topics:
+                    place = int(records["physical_offset"][row]), int(records["message_size"][row])
+                    view = log.read_message(*place)
+                    topic = "" if view is None else view.properties.get(PROPERTY_REAL_TOPIC, "")
+                    if topic:
+                        self.name({each: topic})
+            self.add(records, 1, now)
 
     def by_topic(self) -> dict[str, int]:
         """Return waiting messages by topic, sorted; by hash where the name is not known."""
