@@ -69,7 +69,19 @@ DEPENDS_ON: dict[str, tuple[str, ...]] = {
         "tests/support/browsing.py",
         "tests/support/webpages.py",
     ),
-    "site": ("*.md", "docs/*", "*/src/*/__init__.py", "core/src/reput/plugin/*"),
+    # Pages are completed by lists that are computed: of commands, options, columns, differences.
+    "site": (
+        "*.md",
+        "docs/*",
+        "*/src/*/__init__.py",
+        "*/src/*/command/*",
+        "*/src/*/command.py",
+        "*/src/*/config.py",
+        "core/src/reput/plugin/*",
+        *imported_by("docs/site"),
+        "tests/interop/clients/*",
+        "tests/support/same*/allowed.py",
+    ),
 }
 
 
