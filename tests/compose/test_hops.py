@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 27,
     "dispatch": 127,
-    "flush": 151,
+    "flush": 134,
     "read": 47,
-    "close": 160,
-    "open": 652,
-    "open after a kill": 976,
+    "close": 159,
+    "open": 648,
+    "open after a kill": 970,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

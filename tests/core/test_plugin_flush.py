@@ -366,7 +366,7 @@ class FilesPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self):
-        self.disk.run_parallel(self.pool.flush, self.paths)
+        self.disk.run_parallel(lambda paths: list(map(self.pool.flush, paths)), self.paths)
 
     @reput.hookimpl
     def reput_close(self):
@@ -442,16 +442,18 @@ def test_a_flush_that_cannot_be_noted_is_repeated_by_the_next(tmp_path, monkeypa
 def test_a_call_is_made_once_though_a_handler_waits_for_it_just_before_it_begins():
     made, handlers = [], []
 
-    def now():
-        if handlers:  # a signal handler runs when a call has returned
-            assert handlers.pop().wait()
-        return 1.0
+    class Looked(dict):
+        def clear(self):
+            if handlers:  # a signal handler runs when a call has returned
+                assert handlers.pop().wait()
 
-    calls = HookCalls(threads=False, now=now)
+    calls = HookCalls(threads=False)
     call = calls.request("any", "reput_flush", lambda: made.append("flush"))
+    call.looked = Looked()
     handlers.append(call)
 
     assert call.wait()
+    assert not handlers
     assert made == ["flush"]
     assert not calls.running()
 
@@ -465,7 +467,8 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     for _ in range(10):
         now[0] += 0.9
         assert call.idle_seconds < 1
-        call.beat()
+        call.looked.clear()
+    assert call.idle_seconds == 0
     now[0] += 1.1
 
     assert call.idle_seconds > 1
@@ -478,13 +481,19 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
 def test_files_are_flushed_in_parallel():
     meeting = threading.Barrier(4)
 
-    run_parallel(lambda item: meeting.wait(10), range(16), 4)  # breaks unless four are in it
+    def work(items):
+        for _ in items:
+            meeting.wait(10)  # breaks unless four are in it
+
+    run_parallel(work, range(16), 4)
 
 
 def test_few_files_are_flushed_in_their_order_on_this_thread():
     seen = []
 
-    run_parallel(lambda item: seen.append((item, threading.current_thread())), range(5), 8)
+    run_parallel(
+        lambda items: seen.extend((item, threading.current_thread()) for item in items), range(5), 8
+    )
 
     assert seen == [(number, threading.current_thread()) for number in range(5)]
 
@@ -493,9 +502,10 @@ def test_few_files_are_flushed_in_their_order_on_this_thread():
 def test_what_one_of_them_raises_is_raised_and_no_other_is_begun(at_once):
     begun = []
 
-    def work(item):
-        begun.append(item)
-        raise OSError(5, f"file {item}")
+    def work(items):
+        for item in items:
+            begun.append(item)
+            raise OSError(5, f"file {item}")
 
     with pytest.raises(OSError, match="file"):
         run_parallel(work, range(1_000), at_once)
@@ -507,7 +517,7 @@ def test_where_no_thread_can_be_started_they_are_flushed_all_the_same(monkeypatc
     monkeypatch.setattr(threading.Thread, "start", _no_thread)
     seen = []
 
-    run_parallel(seen.append, range(100), 8)
+    run_parallel(seen.extend, range(100), 8)
 
     assert seen == list(range(100))
 
@@ -520,7 +530,7 @@ def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_
         (tmp_path / path).touch()
 
     monkeypatch.setattr(heart, "beat", lambda: beats.append(1))
-    disk.run_parallel(pool.flush, paths)
+    disk.run_parallel(lambda items: list(map(pool.flush, items)), paths)
 
     assert len(beats) >= len(paths)
     pool.close()

@@ -66,6 +66,7 @@ class Driven:
         self.threads[call] = thread, gate
 
     def hang(self):
+        self.runner.mark_if_stalled(self.call)  # the time runs from the first look
         self.now += 2
         assert self.runner.mark_if_stalled(self.call)
 

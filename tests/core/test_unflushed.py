@@ -147,7 +147,7 @@ def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order)
         found = []
         for item in items:
             try:
-                work(item)
+                work(iter([item]))
             except OSError as error:
                 found.append(error)
         raise found[0]

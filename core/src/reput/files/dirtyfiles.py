@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from reput.files.system.diskfull import FlushFailedError, is_disk_full
@@ -93,7 +93,12 @@ class DirtyFiles(Generic[Item]):
             if self._failure is not None:
                 self.require_no_failure()
             with self._lock:
-                files, directories = self._files.all(), self._directories.all()
+                # Items are under way here only if a signal handler interrupted a flush on this
+                # thread.
+                files, directories = [
+                    [*dict.fromkeys((*notes.under_way, *notes.pending))]
+                    for notes in (self._files, self._directories)
+                ]
             try:
                 self._flush_each(files, self._files, self._flush_file)
                 # Names after bytes: recovery repairs a file without its bytes, but does not notice
@@ -110,23 +115,26 @@ class DirtyFiles(Generic[Item]):
     def _flush_each(
         self, items: list[Noted], notes: _Notes[Noted], flush: Callable[[Noted], object]
     ) -> None:
-        def flush_one(item: Noted) -> None:
-            with self._lock:
-                # Before the flush, as it may not cover what is written from here on.
-                notes.pending.pop(item, None)
-                notes.under_way[item] = None
-            try:
-                flush(item)
-            except FileNotFoundError:  # removed meanwhile
-                pass
-            except FlushFailedError as error:
-                self.fail(error)
-                raise
-            with self._lock:
-                notes.under_way.pop(item, None)
+        def flush_some(items: Iterator[Noted]) -> None:
+            for item in items:
+                with self._lock:
+                    # Before the flush, as it may not cover what is written from here on.
+                    notes.pending.pop(item, None)
+                    notes.under_way[item] = None
+                try:
+                    flush(item)
+                except FileNotFoundError:  # removed meanwhile
+                    pass
+                except FlushFailedError as error:
+                    self.fail(error)
+                    raise
+                with self._lock:
+                    notes.under_way.pop(item, None)
 
+        if not items:
+            return
         try:
-            self._disk.run_parallel(flush_one, items)
+            self._disk.run_parallel(flush_some, items)
         finally:
             with self._lock:
                 notes.pending.update(notes.under_way)
@@ -139,7 +147,3 @@ class _Notes(Generic[Noted]):
     def __init__(self) -> None:
         self.pending: dict[Noted, None] = {}
         self.under_way: dict[Noted, None] = {}
-
-    def all(self) -> list[Noted]:
-        # Items are under way here only if a signal handler interrupted a flush on this thread.
-        return [*dict.fromkeys((*self.under_way, *self.pending))]

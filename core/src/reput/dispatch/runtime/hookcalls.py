@@ -60,16 +60,13 @@ class Call:
     """Whether the call has returned or raised, or will not be made."""
     thread: int = 0
     """The thread that makes the call; 0 if none does yet."""
-    advanced: float = 0.0
-    """When the call last beat, began or was requested."""
+    looked: dict[None, float] = attrs.field(factory=dict)
+    """When somebody first looked after the call was requested, began or last advanced. Cleared
+    when it advances: by one call of C, as that is with each file that a plugin flushes."""
     ended: SafeEvent | None = None
     """Set when the call has ended; created by the first thread that waits for it."""
     after: Callable[[Call], None] | None = None
     """Called when the call is done; set while it is under way, as its plugin counts as stalled."""
-
-    def beat(self) -> None:
-        """Note that the call advances."""
-        self.advanced = self.calls.now()
 
     @property
     def under_way(self) -> Call:
@@ -85,8 +82,9 @@ class Call:
 
     @property
     def idle_seconds(self) -> float:
-        """Seconds since the call last advanced."""
-        return self.calls.now() - self.advanced
+        """Seconds in which the call has not advanced, since somebody first looked."""
+        now = self.calls.now()
+        return now - self.looked.setdefault(None, now)
 
     def wait(self, seconds: float = math.inf, *, idle: float = math.inf) -> bool:
         """Wait until the call is done; return whether it is.
@@ -267,7 +265,7 @@ class HookCalls:
         Returns:
             False if the call was not made here.
         """
-        me, outer, heart.beat = threading.get_ident(), heart.beat, call.beat
+        me, outer, heart.beat = threading.get_ident(), heart.beat, call.looked.clear
         try:
             with self.lock:
                 if not ((may is None or may()) and self.begin(call)):
@@ -297,7 +295,8 @@ class HookCalls:
             False if it must not be made: it was made or given up already, no more calls are, or the
             plugin is inside of the same hook on another thread.
         """
-        me, now = threading.get_ident(), self.now()
+        me = threading.get_ident()
+        call.looked.clear()
         if call.plugin_thread is None:  # else the plugin's thread makes its calls one by one
             for other in self.entered.copy():
                 is_same = other.plugin == call.plugin and other.hook == call.hook
@@ -310,7 +309,7 @@ class HookCalls:
         if self._is_refusing and call.hook != _CLOSE:
             call.is_done = True
             return False
-        call.advanced, call.thread = now, me
+        call.thread = me
         self.entered[call] = None
         return True
 
@@ -350,7 +349,7 @@ class HookCalls:
             if self._is_refusing and hook != _CLOSE:
                 raise StoreClosedError(self.root)
             thread = self._plugin_threads.get(plugin) or self.thread_of(plugin)
-            call = Call(self, plugin, hook, function, then, thread, advanced=self.now())
+            call = Call(self, plugin, hook, function, then, thread)
             self.entered[call] = None
             if self.threads:
                 thread.wake()

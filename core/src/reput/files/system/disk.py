@@ -23,7 +23,7 @@ from reput.files.system.storeroot import ALLOWED, EXHAUSTED
 from reput.files.system.vectoredread import read_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Buffer", "Disk", "is_zero", "system_clock"]
 
@@ -307,11 +307,11 @@ class Disk(DirectoryTree):
         """Return the owner of the lock, as `reput.files.system.filelock.lock_owner` does."""
         return lock_owner(descriptor)
 
-    def run_parallel(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
-        """Call ``work`` for each of ``items``, up to `flushes_at_once` in parallel if many.
+    def run_parallel(self, work: Callable[[Iterator[Item]], object], items: Sequence[Item]) -> None:
+        """Have ``work`` take all of ``items``, in up to `flushes_at_once` calls if many.
 
         Raises:
-            OSError: the exception of the first call that failed; no other call is begun after it.
+            OSError: the exception of the first call that failed; no item is taken after it.
         """
         run_parallel(work, items, self.flushes_at_once)
 

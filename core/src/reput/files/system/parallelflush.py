@@ -11,7 +11,8 @@ of its thread after every file; the waiting thread measures the time since the l
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 __all__ = ["heart", "run_parallel"]
@@ -31,38 +32,42 @@ heart: Final = _Heart()
 """``heart.beat()`` reports that the work of this thread has advanced."""
 
 
-def run_parallel(work: Callable[[Item], object], items: Sequence[Item], at_once: int) -> None:
-    """Call ``work`` for each of ``items``; return when all calls have returned.
+def run_parallel(
+    work: Callable[[Iterator[Item]], object], items: Sequence[Item], at_once: int
+) -> None:
+    """Have ``work`` done for ``items``; return when all calls have returned.
 
     A beat on any of its threads is a beat of the calling thread.
 
     Args:
-        work: called from several threads if there are many items.
-        items: in the order in which calls are begun.
+        work: called once on each of several threads if there are many items; each call takes the
+            next item when it is done with one.
+        items: in the order in which they are taken.
         at_once: most calls at a time.
 
     Raises:
-        BaseException: the exception of the first call that failed; no other call is begun after it.
+        BaseException: the exception of the first call that failed; no item is taken after it.
     """
     helper_count = min(at_once, len(items) // _SHARE) - 1
     if helper_count < 1:
-        for item in items:
-            work(item)
+        work(iter(items))
         return
     left, lock, beat = iter(items), threading.Lock(), heart.beat
     failures: list[BaseException] = []
 
-    def go_on() -> None:
+    def some() -> Iterator[Item]:
         while not failures:
             with lock:
-                try:
-                    item = next(left)
-                except StopIteration:
-                    return
-            try:
-                work(item)
-            except BaseException as error:  # raised in the calling thread
-                failures.append(error)
+                taken = list(islice(left, 1))
+            if not taken:
+                return
+            yield taken[0]
+
+    def go_on() -> None:
+        try:
+            work(some())
+        except BaseException as error:  # raised in the calling thread
+            failures.append(error)
 
     def help_out() -> None:
         heart.beat = beat

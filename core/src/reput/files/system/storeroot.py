@@ -200,7 +200,11 @@ class StoreRoot:
         Raises:
             UnsafePathError: it is a link.
         """
-        directory, name = self.reach(path)
+        directory = self._opened
+        if directory is not None and path in self._known:
+            name = path[len(self._prefix) :] or os.curdir
+        else:
+            directory, name = self.reach(path)
         try:
             if directory is None:
                 return os.open(path, flags & ~os.O_NOFOLLOW)

@@ -21,7 +21,7 @@ from reput_consumequeue.unitruns import runs
 from reput_tools.offline import NotSplittableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from reput.record import DispatchBatch
     from reput_consumequeue.unitruns import UnitRun
@@ -93,9 +93,13 @@ class QueueScan:
         _make_file(self.disk, path, UNIT_SIZE if self.grows else self.units_per_file * UNIT_SIZE)
         self._made.add(path)
 
+    def _flush(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._pool.flush(path)
+
     def finish(self) -> Mapping[tuple[str, int], Extent]:
         """Flush the units, and return the extent written of each queue."""
-        self.disk.run_parallel(self._pool.flush, sorted(self._made))
+        self.disk.run_parallel(self._flush, sorted(self._made))
         self._pool.close()
         return self.extents
 
