@@ -12,6 +12,7 @@ import pytest
 import reput
 from reput.errors import ReplicaError
 from reput_schedule import delayed
+from reput_server.follow import ReplicaFeed
 from reput_testing import ManualClock, QuickDisk
 
 FILE_SIZE = 16_384
@@ -49,10 +50,10 @@ def log_of(store):
 
 
 def feed(store, data, seed=1):
-    chance = random.Random(seed)
-    while store.fed_offset < len(data):
-        start = store.fed_offset
-        store.feed(start, data[start : start + chance.choice([90, 900, 9_000, 40_000])])
+    chance, fed = random.Random(seed), ReplicaFeed(store)
+    while fed.fed_offset < len(data):
+        start = fed.fed_offset
+        fed.feed(start, data[start : start + chance.choice([90, 900, 9_000, 40_000])])
         if chance.random() < 0.3:
             store.work()
 
@@ -185,7 +186,7 @@ def test_files_that_a_replica_removes_keep_their_queue_offsets(tmp_path, clock):
         replica.flush()
         base = replica.log.files.bases[-1]
         assert replica.trim_log(base).min_physical_offset == base
-        assert replica.fed_offset == len(data)
+        assert replica.log.max_physical_offset == len(data)
     shutil.rmtree(root / "consumequeue")  # nothing but the floors knows of "early" now
     os.remove(root / "reput" / "state")
     with opened(root, clock, plugins) as replica:
@@ -199,9 +200,10 @@ def test_a_plugin_that_is_added_to_a_replica_catches_up(tmp_path, clock):
         master.put_many([reput.Message("t", b"%d" % number, 0) for number in range(100)])
         data = log_of(master)
     with opened(tmp_path / "replica", clock, [], master="broker-a") as replica:
-        replica.feed(0, data[:3_000])
+        fed = ReplicaFeed(replica)
+        fed.feed(0, data[:3_000])
         replica.add_plugin("consumequeue", {"units_per_file": 50})
-        replica.feed(3_000, data[3_000:])
+        fed.feed(3_000, data[3_000:])
         replica.wait_dispatched()
         assert replica.read("t", 0, 99).messages[0].body == b"99"
         assert replica.role == "replica"

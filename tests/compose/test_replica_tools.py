@@ -6,6 +6,7 @@ import pytest
 from commands import commands
 
 import reput
+from reput_server.follow import ReplicaFeed
 from reput_testing import snapshot
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.doctor.repair.repairrun import repair
@@ -26,7 +27,7 @@ def replica(tmp_path):
             store.put(reput.Message("orders", b"x" * 100, number % 2))
         data = store.log.files.read(0, store.log.max_physical_offset)
     with reput.open(tmp_path / "replica", plugins=["consumequeue", "index"], master=MASTER) as it:
-        it.feed(0, data)
+        ReplicaFeed(it).feed(0, data)
     return tmp_path / "replica"
 
 

@@ -117,7 +117,7 @@ def test_a_record_that_java_is_writing_is_waited_for(tmp_path, master, quick):
             opened.write(next_one)
         with it._shared.changed:
             assert it._shared.changed.wait_for(
-                lambda: own.fed_offset == whole + len(next_one), WAIT
+                lambda: own.log.max_physical_offset == whole + len(next_one), WAIT
             )
 
 
@@ -126,7 +126,7 @@ def test_a_log_that_was_cut_and_grew_again_has_diverged(tmp_path, master, quick)
         pass
     with followed(tmp_path / "own", master, quick()) as (own, it):
         caught_up(it)
-        end = own.fed_offset
+        end = own.log.max_physical_offset
         with reput.open(tmp_path / "other", plugins=[], config=CONFIG) as other:
             for number in range(80):
                 other.put(message(number, seed=3))
@@ -136,7 +136,7 @@ def test_a_log_that_was_cut_and_grew_again_has_diverged(tmp_path, master, quick)
         error = ended(it)
 
     assert error.state is State.DIVERGED
-    assert own.fed_offset == end
+    assert own.log.max_physical_offset == end
 
 
 def test_a_shorter_log_has_lost_messages(tmp_path, master, quick):
@@ -246,7 +246,9 @@ def test_a_log_that_dledger_takes_over_is_followed_there(
         ledger.folder.rename(master / ledger.folder.name)
         if keeps_plain:
             with it._shared.changed:
-                assert it._shared.changed.wait_for(lambda: own.fed_offset > FILE_SIZE, WAIT)
+                assert it._shared.changed.wait_for(
+                    lambda: own.log.max_physical_offset > FILE_SIZE, WAIT
+                )
             caught_up(it)
             assert len(list(messages_of(own))) == 90
         else:

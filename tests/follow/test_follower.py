@@ -22,6 +22,7 @@ from reput_server.follow import (
     FollowEndedError,
     Follower,
     LogRange,
+    ReplicaFeed,
     Source,
     State,
     open_replica,
@@ -231,7 +232,7 @@ def test_a_replica_flushes_what_it_has_before_its_first_report(tmp_path, log, qu
         FakeMaster(log) as master,
         open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
     ):
-        store.feed(0, bytes(log.data))
+        ReplicaFeed(store).feed(0, bytes(log.data))
         with paused_follower(store, master, config):
             assert master.wait_reports(1)[0] == log.end - 500
 

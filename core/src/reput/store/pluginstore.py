@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.receipts import BatchReceipt
-    from reput.log.writer.replicaappender import ReplicaAppender
     from reput.plugin.storeaccess import TrimReport
     from reput.record.messages.message import Message
     from reput.store.operations.activeplugins import ActivePlugins
@@ -46,7 +45,7 @@ class StoreComponents:
     """The plugins of a writable store; None in a read-only one."""
     trimming: LogTrimmer | None = None
     """Removes files of the log; None in a read-only store."""
-    promote: Callable[[ReplicaAppender], None] | None = None
+    promote: Callable[[], None] | None = None
     """Ends the role of a replica; None in a read-only store."""
 
     def writing(self) -> PluginLifecycle:

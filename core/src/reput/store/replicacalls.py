@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from reput.errors import NotReplicaError
-from reput.record.messages.coercion import shown
 from reput.store.operations.arguments import whole_number
 from reput.store.operations.queuereads import QueueReads
 
 if TYPE_CHECKING:
     from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.log.writer.commitlog import CommitLog
-    from reput.log.writer.replicaappender import ReplicaAppender
     from reput.store.pluginstore import StoreComponents
 
 __all__ = ["ReplicaCalls"]
@@ -34,16 +32,6 @@ class ReplicaCalls(QueueReads):
     def master(self) -> str | None:
         """Name of a replica's master, as `reput.open` was given it; None in a primary."""
         return self.log.master
-
-    @property
-    def fed_offset(self) -> int:
-        """Physical offset of the next byte that `feed` wants: the end of what was fed.
-
-        In a store that is not fed, the end of the log. 0 in an empty replica, whose first bytes may
-        be those at the start of any file of the master.
-        """
-        feeding = self.log.feeding
-        return self.log.max_physical_offset if feeding is None else feeding.fed_offset
 
     @property
     def flushed_offset(self) -> int:
@@ -68,42 +56,41 @@ class ReplicaCalls(QueueReads):
         offset = whole_number("physical_offset", physical_offset)
         return self.log.wait_flushed(offset, timeout)
 
-    def feed(self, physical_offset: int, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes of the master's log to that of a replica.
+    def append_raw(
+        self,
+        physical_offset: int,
+        data: bytes | bytearray | memoryview,
+        last_record_offset: int | None,
+    ) -> None:
+        """Append bytes of the master's log to that of a replica, as `reput_server.follow` does.
 
-        The bytes may begin and end anywhere. Records that are whole and valid are in the log when
-        this returns, and are flushed as puts are with ``flush="async"``; the part of a record at
-        the end is kept in memory until its other bytes are fed, or until the store is closed.
-        Thread-safe, and most useful from one thread.
+        The caller has checked that they are whole, valid records, or a part of a blank, which ends
+        a file. Records are in the log when this returns, and are flushed as puts are with
+        ``flush="async"``. A blank is in the log with its last byte.
 
         Args:
-            physical_offset: where ``data`` stands in the master's log: at `fed_offset`, or before
-                it. Bytes that were fed before are compared with the stored bytes, and skipped.
-            data: any number of bytes, also of several files.
+            physical_offset: where the log ends, or the blank's bytes do; in an empty log, where any
+                file begins.
+            data: bytes of one file. The first bytes of a blank are eight or more.
+            last_record_offset: where the last of the records begins; None for bytes of a blank.
 
         Raises:
             NotReplicaError: the store is a primary.
-            FeedGapError: the bytes begin after `fed_offset`, or before the log does; or they are an
-                empty log's first ones, and begin inside of a file.
-            CorruptFeedError: no valid record begins where one should. The records before it are in
-                the log; `fed_offset` is where they end.
-            DivergedError: the master has other bytes at an offset than this store. The master's are
-                copied to ``reput/lost+found``, and every later call raises this error, too.
-            CreateMappedFileError: no space for another file; feed again from `fed_offset` on.
+            ValueError: the bytes do not continue the log, or go beyond the end of its file.
+            CreateMappedFileError: no space for another file.
             ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
-                (`ReadOnlyStoreError`), or its disk failed.
+                (`ReadOnlyStoreError`), it is promoted, or its disk failed.
             TypeError: an argument of a wrong type.
         """
-        feeding = self._feeding()
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"data: bytes expected, found {shown(data)}")
-        feeding.feed(whole_number("physical_offset", physical_offset), data)
+        log = self._replica()
+        offset = whole_number("physical_offset", physical_offset)
+        log.append_raw(offset, memoryview(data).cast("B"), last_record_offset)
 
     def promote(self) -> None:
-        """Make a replica a primary, durably: puts work when this returns, and `feed` does not.
+        """Make a replica a primary, durably: from then on it takes puts, and no bytes of a master.
 
-        Records in the log stay, and are flushed; the part of a record that has not come whole is
-        dropped. Waits until the plugins that keep queue offsets have seen all messages, as the next
+        Records in the log stay, and are flushed; bytes of an unfinished blank are dropped.
+        Waits until the plugins that keep queue offsets have seen all messages, as the next
         message of a queue continues its offsets. Plugins that put by themselves, such as delayed
         deliveries, begin at the next opening.
 
@@ -113,18 +100,16 @@ class ReplicaCalls(QueueReads):
             ServiceNotAvailableError: the log cannot be flushed; the store stays a replica.
             OSError: the role cannot be recorded; the store stays a replica.
         """
-        feeding = self._feeding()
+        self._replica()
         assert self._parts.promote is not None
-        self._parts.promote(feeding)
+        self._parts.promote()
 
-    def _feeding(self) -> ReplicaAppender:
+    def _replica(self) -> CommitLog:
         self._writing()
-        if self.log.feeding is None:
-            reason = (
-                "it is not a replica, and takes puts; a new store is one if opened with master="
-            )
-            raise NotReplicaError(self.root, reason)
-        return self.log.feeding
+        if self.log.master is None:
+            reason = "it takes puts; a new store is a replica if opened with master="
+            raise NotReplicaError(self.root, f"it is not a replica; {reason}")
+        return self.log
 
     def _writing(self) -> PluginLifecycle:
         """Return the plugins of an open, writable store."""

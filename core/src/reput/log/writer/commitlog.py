@@ -8,15 +8,21 @@ Source: RocketMQ ``CommitLog``.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from reput.engine import reference_of
-from reput.errors import MessageTooLargeError, PutError
+from reput.errors import (
+    MessageTooLargeError,
+    PutError,
+    ReplicaError,
+    ServiceNotAvailableError,
+)
 from reput.log.writer.appender import append_rows, queue_offsets_of_rows
 from reput.log.writer.receipts import BatchReceipt, Receipt
 from reput.log.writer.writablelog import WritableLog, inside_of_put
@@ -38,38 +44,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput.log.writer.appender import PutAtOnce, QueueKey
-    from reput.log.writer.replicaappender import ReplicaAppender
     from reput.record.encoding.batchencoder import PreparedMany
 
 __all__ = ["CommitLog"]
 
 _new_receipt = tuple.__new__
+_CLEARED_SIZE: Final = 4 << 20
 _QUEUE_OFFSETS, _APPEND = reference_of(queue_offsets_of_rows), reference_of(append_rows)
 
 
 class CommitLog(WritableLog):
     """The log of one store, open for reading and, after `start_writing`, for appending."""
 
-    feeding: ReplicaAppender | None = None
-    """Takes a master's bytes, in a replica that is open for writing."""
     _light_queues: LightQueueLimit | None = None
     """Counts the light queues; None before the first message of one, and after a failed append."""
     _hidden: Mapping[str, int] = MappingProxyType({})
 
-    def start_feeding(self, feeding: ReplicaAppender) -> None:
-        """Accept a master's bytes, which ``feeding`` appends, and no puts."""
-        self.feeding = feeding
-        self.start_writing({})
-
     def start_puts(self, queue_offsets: Mapping[QueueKey, int]) -> None:
-        """Accept puts, and no more bytes of a master; see `start_feeding`."""
+        """Accept puts, and no more bytes of a master; see `start_raw`."""
         with self.appending():
             self.raise_refusal()
-            if self.feeding is not None:
-                self.feeding.drop_rest()
+            self._clear_blank()
             self._appender.start_queues(queue_offsets)
             self._light_queues = None
-            self.master = self.feeding = None
+            self.master = None
 
     @property
     def queue_offsets(self) -> dict[QueueKey, int] | None:
@@ -83,6 +81,75 @@ class CommitLog(WritableLog):
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called by the next append, once."""
         self._appender.ask_to_wake(wake)
+
+    # ------------------------------------------------------------------ bytes of a master
+
+    _note_head: Callable[[int], None]
+    _is_promoting = False
+    _blank_to = -1
+    """Up to where the active file has bytes of a blank, if that is after the log's end."""
+    _ready_to = -1
+    """Up to where the active file has space and pages for a master's bytes."""
+
+    def start_raw(self, note_head: Callable[[int], None]) -> None:
+        """Accept a master's bytes, and no puts.
+
+        Args:
+            note_head: notes durably where the log will begin, before its first file is made.
+        """
+        self._note_head = note_head
+        self.start_writing({})
+
+    def append_raw(self, offset: int, data: memoryview, last_record_offset: int | None) -> None:
+        """See `reput.Store.append_raw`."""
+        appender, end_offset = self._appender, offset + len(data)
+        with self.appending():
+            self.raise_refusal()
+            if self._is_promoting:
+                reason = "it is promoted, and takes no more bytes of its master"
+                raise ServiceNotAvailableError("store", None, None, reason)
+            if not self.is_begun and offset % self.file_size == 0:
+                self._note_head(offset)
+                self.begin_next_file(offset)
+            least = most = appender.end_offset
+            if last_record_offset is None:
+                most = max(most, self._blank_to)
+            if not (self.is_begun and least <= offset <= most and end_offset <= self.file_end):
+                raise ValueError(
+                    f"bytes [{offset}, {end_offset}) do not continue the log, which ends at {most}"
+                )
+            if end_offset > self._ready_to:
+                self._ready_to = self.look_ahead(offset, len(data))
+            if last_record_offset is None:
+                self._store(offset, data)
+                self._blank_to = end_offset
+                if end_offset == self.file_end:
+                    self.begin_next_file(end_offset)
+            else:
+                self._clear_blank()
+                appender.publish(offset, bytes(data[:4]), data[4:], last_record_offset, {})
+                appender.call_wake()
+
+    @contextlib.contextmanager
+    def promoting(self) -> Iterator[None]:
+        """Take no bytes in this block, which promotes the store, nor after it unless it raises."""
+        with self.appending():
+            self._is_promoting = True
+        try:
+            yield
+        except BaseException:
+            self._is_promoting = False
+            raise
+
+    def _clear_blank(self) -> None:
+        """Clear what is in the file of an unfinished blank."""
+        for start in range(self._appender.end_offset, self._blank_to, _CLEARED_SIZE):
+            self._store(start, bytes(min(self._blank_to - start, _CLEARED_SIZE)))
+        self._blank_to = -1
+
+    def _store(self, offset: int, data: bytes | memoryview) -> None:
+        position = offset - self._appender.base_offset
+        self._appender.file.map[position : position + len(data)] = data  # type: ignore[union-attr]
 
     # ------------------------------------------------------------------ messages, one by one
 
@@ -276,8 +343,11 @@ class CommitLog(WritableLog):
         """
         appender = self._appender
         # Every put of a replica comes here, as its appender has no room that was made before.
-        if self.feeding is not None:
-            raise self.feeding.refusal()
+        if self.master is not None:
+            self.raise_refusal()
+            reason = f"it is a replica of {self.master}, and takes only that log's bytes"
+            advice = "end this with `reput promote` or Store.promote() to put"
+            raise ReplicaError("store", None, None, f"{reason}; {advice}")
         offset = appender.end_offset
         if offset + size > appender.file_limit:
             offset = self._roll(size)

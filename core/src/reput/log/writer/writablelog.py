@@ -382,18 +382,6 @@ class WritableLog(LogReader):
         if self._allocator is not None and left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
             self._allocator.prepare()
 
-    # ------------------------------------------------------------------ bytes of a master
-
-    def publish(self, offset: int, word: bytes, rest: memoryview, last_record_offset: int) -> None:
-        """Append records for `ReplicaAppender`, which has the lock; see `Appender.publish`."""
-        self._appender.publish(offset, word, rest, last_record_offset, {})
-        self._appender.call_wake()
-
-    def store(self, offset: int, data: bytes | memoryview) -> None:
-        """Write bytes of the active file after the log's end, for `ReplicaAppender`."""
-        position = offset - self._appender.base_offset
-        self._appender.file.map[position : position + len(data)] = data  # type: ignore[union-attr]
-
 
 def inside_of_put() -> ServiceNotAvailableError:
     reason = "this thread is inside of another put, whose signal handler or destructor this is"

@@ -18,10 +18,8 @@ from reput.dispatch.runtime.pluginstate import Stopped
 from reput.dispatch.runtime.reputloop import ReputLoop
 from reput.dispatch.runtime.workscheduler import WorkScheduler
 from reput.dispatch.statefiles.deadletters import DeadLetterFile
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.diskfull import is_disk_full
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
-from reput.log.writer.replicaappender import ReplicaAppender
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.puts import PutPath
 from reput.store.operations.report import live_state, recorded_state
@@ -121,8 +119,7 @@ def start_writing(
     if settings.master is None:
         log.start_writing(make_ready(plugins))
     else:
-        kept = request.path(OWN_DIRECTORY, "lost+found")
-        log.start_feeding(ReplicaAppender(log, head.note, kept, request.disk))
+        log.start_raw(head.note)
     active.use(plugins)
     writes = PutPath(log, active)
 
@@ -150,8 +147,8 @@ def start_writing(
         undoing.when_failed(plugin_flusher.stop)
         plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
 
-    def promote(feeding: ReplicaAppender) -> None:
-        with feeding.ending():
+    def promote() -> None:
+        with log.promoting():
             log.flusher.flush()
             queue_offsets = make_ready(active.set)
             members.promote(lambda: log.start_puts(queue_offsets))

@@ -105,7 +105,7 @@ def open_store(
             lead. Only for links that you made yourself: in a store of unknown origin, a link makes
             a writer change the file that it leads to. ``path`` itself may always be a link.
         master: makes a new or empty store a replica, which takes no puts but the bytes of a
-            master's log (`Store.feed`); the text names the master in errors, for instance
+            master's log (`Store.append_raw`); the text names the master in errors, for instance
             ``"broker-a at 10.0.0.7:10911"``. The store stays a replica, also when it is opened
             without this argument, until `Store.promote`. A replica may be given another name.
         sizes: sizes of the files of a new store; an existing store keeps its own. ``"small"``: the

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from reput_server.follow.brokerclient.brokerfacts import LogRange as LogRange
     from reput_server.follow.config import FollowConfig as FollowConfig
     from reput_server.follow.errors import BrokerError as BrokerError
+    from reput_server.follow.errors import CorruptFeedError as CorruptFeedError
+    from reput_server.follow.errors import DivergedError as DivergedError
+    from reput_server.follow.errors import FeedError as FeedError
+    from reput_server.follow.errors import FeedGapError as FeedGapError
     from reput_server.follow.errors import FollowError as FollowError
     from reput_server.follow.follower.follower import Follower as Follower
     from reput_server.follow.follower.follower import FollowStatus as FollowStatus
     from reput_server.follow.follower.lag import Lag as Lag
+    from reput_server.follow.follower.replicafeed import ReplicaFeed as ReplicaFeed
     from reput_server.follow.follower.replicaopening import following as following
     from reput_server.follow.follower.replicaopening import open_replica as open_replica
     from reput_server.follow.follower.source import DirectorySource as DirectorySource
@@ -35,7 +40,11 @@ _EXPORTS = {
     "BrokerClient": "brokerclient.brokerclient",
     "BrokerError": "errors",
     "BrokerFacts": "brokerclient.brokerfacts",
+    "CorruptFeedError": "errors",
     "DirectorySource": "follower.source",
+    "DivergedError": "errors",
+    "FeedError": "errors",
+    "FeedGapError": "errors",
     "FollowConfig": "config",
     "FollowEndedError": "follower.states",
     "FollowError": "errors",
@@ -43,6 +52,7 @@ _EXPORTS = {
     "Follower": "follower.follower",
     "Lag": "follower.lag",
     "LogRange": "brokerclient.brokerfacts",
+    "ReplicaFeed": "follower.replicafeed",
     "Source": "follower.source",
     "State": "follower.states",
     "following": "follower.replicaopening",

@@ -18,6 +18,7 @@ from reput_server.follow.errors import BrokerError
 from reput_server.follow.follower.lag import Lag
 from reput_server.follow.follower.masterpoller import MasterPoller
 from reput_server.follow.follower.receiver import Receiver
+from reput_server.follow.follower.replicafeed import ReplicaFeed
 from reput_server.follow.follower.sharedstate import SharedState
 from reput_server.follow.follower.states import FollowEndedError, State
 
@@ -78,10 +79,11 @@ class Follower:
         self.source = source
         self.config = config or FollowConfig()
         self._shared = SharedState(str(source), clock)
+        self._feed = ReplicaFeed(store)
         self._begun_at = {each.name: each.dispatched_to for each in store.plugins()}
         works = (
-            (Receiver(store, source, self.config, self._shared).run, "reput-server"),
-            (MasterPoller(store, self.config, self._shared).run, "reput-server-ask"),
+            (Receiver(self._feed, source, self.config, self._shared).run, "reput-server"),
+            (MasterPoller(self._feed, self.config, self._shared).run, "reput-server-ask"),
         )
         self._threads = [
             threading.Thread(target=self._work, args=(work,), name=name, daemon=True)
@@ -130,7 +132,7 @@ class Follower:
         record_size = self._record_size(plugins)
         shared = self._shared
         with shared.changed:
-            fed = self.store.fed_offset
+            fed = self._feed.fed_offset
             connection = shared.connection
             return FollowStatus(
                 state=shared.state,
@@ -190,7 +192,7 @@ class Follower:
 
     def _has(self, offset: int) -> bool:
         """Whether the store has the log below an offset, as a master that was compared has it."""
-        return self._shared.state is State.FOLLOWING and self.store.fed_offset >= offset
+        return self._shared.state is State.FOLLOWING and self._feed.fed_offset >= offset
 
     def _asked_end(self, deadline: float | None) -> int | None:
         """Return where the master's log ends; None if the time is over before it answers."""

@@ -13,8 +13,8 @@ from reput_server.follow.follower.startoffset import Own, check_range
 from reput_server.follow.follower.states import FollowEndedError
 
 if TYPE_CHECKING:
-    from reput import Store
     from reput_server.follow.config import FollowConfig
+    from reput_server.follow.follower.replicafeed import ReplicaFeed
     from reput_server.follow.follower.sharedstate import SharedState
     from reput_server.follow.follower.source import Master
 
@@ -25,7 +25,7 @@ __all__ = ["MasterPoller"]
 class MasterPoller:
     """Polls the master while the receiver is connected, on a thread of its own."""
 
-    store: Store
+    feed: ReplicaFeed
     config: FollowConfig
     shared: SharedState
 
@@ -55,7 +55,7 @@ class MasterPoller:
             shared.pause(self.config.ask_interval)
 
     def _save(self, master: Master) -> None:
-        save_metadata(master, self.store)
+        save_metadata(master, self.feed.store)
         with self.shared.changed:
             self.shared.metadata_count += 1
             self.shared.changed.notify_all()
@@ -64,9 +64,9 @@ class MasterPoller:
         shared = self.shared
         with shared.changed:
             connection = shared.connection
-        before = Own.of(self.store)
+        before = Own.of(self.feed)
         found = master.log_range()
-        after = Own.of(self.store)
+        after = Own.of(self.feed)
         # What the store had before the question, the master must have; and what the store still
         # lacks after the answer, too.
         check_range(before, LogRange(0, found.max_offset))

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.errors import CorruptFeedError, DivergedError, FeedGapError, ReputError
+from reput.errors import ReputError
 from reput_client.remoting import AddressError, TransferError
-from reput_server.follow.errors import BrokerError
+from reput_server.follow.errors import (
+    BrokerError,
+    CorruptFeedError,
+    DivergedError,
+    FeedGapError,
+)
 from reput_server.follow.follower.metadata import save_metadata
 from reput_server.follow.follower.startoffset import Own, check_broker, check_range, first_report
 from reput_server.follow.follower.states import FollowEndedError, State
 from reput_server.follow.replication.hakeepalive import HaKeepAlive
 
 if TYPE_CHECKING:
-    from reput import Store
     from reput_client.remoting import Transfer
     from reput_server.follow.config import FollowConfig
+    from reput_server.follow.follower.replicafeed import ReplicaFeed
     from reput_server.follow.follower.sharedstate import SharedState
     from reput_server.follow.follower.source import AnySource, Connection, Master
 
@@ -35,7 +40,7 @@ _CORRUPT_MAX: Final = 3
 class Receiver:
     """Connects to the master again and again, on a thread of its own."""
 
-    store: Store
+    feed: ReplicaFeed
     source: AnySource
     config: FollowConfig
     shared: SharedState
@@ -86,13 +91,13 @@ class Receiver:
                 shared.become(State.CONNECTING, "")
         master = self._reached()
         facts = master.facts()
-        own = Own.of(self.store)
+        own = Own.of(self.feed)
         check_broker(facts, own, config)
         self._check_metadata()
         if config.acknowledge:
             # The first report acknowledges what is below it.
-            self.store.wait_flushed(self.store.log.max_physical_offset)
-        own = Own.of(self.store)
+            self.feed.store.wait_flushed(self.feed.store.log.max_physical_offset)
+        own = Own.of(self.feed)
         found = master.log_range()
         check_range(own, found)
         wanted = first_report(own, found, config)
@@ -108,7 +113,7 @@ class Receiver:
             return
         if config.metadata and own.is_empty:
             # A topic's kind of queues must be known before its first record is dispatched.
-            save_metadata(master, self.store)
+            save_metadata(master, self.feed.store)
         with master.connect(facts, config) as connection:
             with shared.changed:
                 shared.connection = connection
@@ -135,7 +140,7 @@ class Receiver:
         return found
 
     def _check_metadata(self) -> None:
-        if self.config.metadata and "consumer" in self.store.plugin_objects:
+        if self.config.metadata and "consumer" in self.feed.store.plugin_objects:
             raise FollowEndedError(
                 State.REFUSED,
                 "the plugin consumer keeps topics, groups and offsets of the store itself",
@@ -150,7 +155,7 @@ class Receiver:
         following = wanted
         while not shared.is_over():
             now = clock()
-            report = session.report(self.store.flushed_offset, now)
+            report = session.report(self.feed.store.flushed_offset, now)
             if report is not None:
                 connection.send(report)
             transfers = connection.read(session.wait_seconds(now))
@@ -173,16 +178,16 @@ class Receiver:
             if config.acknowledge and transfers:
                 # A replica's report promises that a loss of power costs none of it. Transfers
                 # that come meanwhile are one larger batch.
-                self.store.wait_flushed(self.store.log.max_physical_offset)
+                self.feed.store.wait_flushed(self.feed.store.log.max_physical_offset)
 
     def _feed(self, transfer: Transfer) -> None:
         offset, data = transfer.physical_offset, transfer.data
-        if offset == 1 and not self.store.fed_offset:
+        if offset == 1 and not self.feed.fed_offset:
             # Offset 0 cannot be requested. Its byte is the high one of a record's size, so 0. It is
             # lacking as long as no record was taken, also if the file exists.
             offset, data = 0, b"\0" + data
         try:
-            self.store.feed(offset, data)
+            self.feed.feed(offset, data)
         except CorruptFeedError as error:
             at, count = self._corrupt
             count = count + 1 if at == error.physical_offset else 1

@@ -9,9 +9,9 @@ import attrs
 from reput_server.follow.follower.states import FollowEndedError, State
 
 if TYPE_CHECKING:
-    from reput import Store
     from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange
     from reput_server.follow.config import FollowConfig
+    from reput_server.follow.follower.replicafeed import ReplicaFeed
 
 __all__ = ["Own", "check_broker", "check_range", "first_report"]
 
@@ -33,12 +33,12 @@ class Own:
     """The name that the store has of its master."""
 
     @classmethod
-    def of(cls, store: Store) -> Self:
-        """Return the log of a store."""
-        log = store.log
+    def of(cls, feed: ReplicaFeed) -> Self:
+        """Return the log of the store that ``feed`` feeds."""
+        store, log = feed.store, feed.store.log
         return cls(
             min_offset=log.min_physical_offset,
-            end_offset=store.fed_offset,
+            end_offset=feed.fed_offset,
             flushed_offset=store.flushed_offset,
             file_size=log.file_size,
             is_empty=not len(log.file_offsets),

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.errors import FeedError
+from reput_server.follow import FeedError, ReplicaFeed
 from reput_testing import QuickDisk
 from reput_testing.casebudget import is_soak
 from reput_testing.logs.fuzzing import mutated
@@ -53,13 +53,13 @@ def bytes_of(store):
     return begin, data[: log.max_physical_offset - begin], log.file_size
 
 
-def feed_in_parts(store, begin, data, ends):
+def feed_in_parts(feed, begin, data, ends):
     start = 0
     for end in [*ends, len(data)]:
         if end > start:
-            store.feed(begin + start, data[start:end])
+            feed.feed(begin + start, data[start:end])
             start = end
-            assert store.fed_offset == begin + end
+            assert feed.fed_offset == begin + end
 
 
 def check_files(replica, begin, data, file_size):
@@ -81,7 +81,7 @@ def test_random_splits_of_our_own_logs(scratch, data):
     root = scratch()
     begin = 0
     with open_replica(root, log.file_size) as store:
-        feed_in_parts(store, begin, stream, _splits(data, stream))
+        feed_in_parts(ReplicaFeed(store), begin, stream, _splits(data, stream))
         assert store.log.max_physical_offset == len(stream)
     check_files(root, begin, stream, log.file_size)
     shutil.rmtree(root)
@@ -97,7 +97,7 @@ def test_random_splits_of_a_java_log(scratch, golden_store, case):
     def check(data):
         root = scratch()
         with open_replica(root, file_size) as store:
-            feed_in_parts(store, begin, stream, _splits(data, stream))
+            feed_in_parts(ReplicaFeed(store), begin, stream, _splits(data, stream))
             assert store.log.max_physical_offset == begin + len(stream)
             assert store.log.min_physical_offset == begin
         check_files(root, begin, stream, file_size)
@@ -127,10 +127,11 @@ def test_nearly_valid_bytes_are_refused_or_are_records(scratch, data):
     wrong = data.draw(mutated([stream]))
     root = scratch()
     with open_replica(root, log.file_size) as store:
+        feed = ReplicaFeed(store)
         try:
-            feed_in_parts(store, 0, wrong, _splits(data, wrong))
+            feed_in_parts(feed, 0, wrong, _splits(data, wrong))
         except FeedError:
-            assert store.fed_offset == store.log.max_physical_offset
+            assert feed.fed_offset == store.log.max_physical_offset
         end = store.log.max_physical_offset
         found = bytes_of(store)[1]
     assert wrong[:end] == found

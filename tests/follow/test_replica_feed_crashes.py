@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 import reput
-from reput.errors import DivergedError
 from reput.files import Disk
+from reput_server.follow import DivergedError, ReplicaFeed
 from reput_testing import KillPoints, PowerCuts, QuickDisk
 
 pytestmark = pytest.mark.shows("killed-replica")
@@ -71,14 +71,15 @@ def log_of(store):
 def check_left(root, master, flushed, fed, disk=None):
     """Open what a crash has left, see that it is a prefix, and feed the rest."""
     with open_replica(root, disk or QuickDisk()) as store:
+        feed = ReplicaFeed(store)
         end = store.log.max_physical_offset
         assert end in master.ends or end % FILE_SIZE == 0  # the next file is begun
         assert flushed <= end <= max(fed, flushed)
         assert log_of(store) == master.data[:end]
-        assert store.fed_offset == end
+        assert feed.fed_offset == end
         assert not any(loss.action == "filled" for loss in store.losses())
         start = max(end - OVERLAP, 0)
-        store.feed(start, master.data[start : master.end])
+        feed.feed(start, master.data[start : master.end])
         count = sum(len(batch) for batch in store.scan(check_crc=True))
         assert count == len(master.ends) - 1
     files = {name: (root / "commitlog" / name).read_bytes() for name in _names(root)}
@@ -109,15 +110,16 @@ class Life:
         self.feed(0, half, frame)
         self.store.close()
         self.store = open_replica(root, self.disk)
-        self.feed(self.store.fed_offset, self.master.end, frame)
+        self.feed(self.store.log.max_physical_offset, self.master.end, frame)
         self.store.close()
         self.store = None
 
     def feed(self, start, end, frame):
+        feed = ReplicaFeed(self.store)
         for number, at in enumerate(range(start, end, frame)):
             stop = min(at + frame, end)
             self.fed = max(self.fed, stop)
-            self.store.feed(at, self.master.data[at:stop])
+            feed.feed(at, self.master.data[at:stop])
             if number % 3 == 2:
                 self.store.flush()
 
@@ -165,9 +167,10 @@ def test_cut_at_any_byte_the_stream_leaves_whole_records(tmp_path):
     assert second < FILE_SIZE < third
     cuts = [*range(first + 2), *range(second - 3, FILE_SIZE + 2), *range(third - 9, third + 2)]
     with open_replica(tmp_path / "replica", QuickDisk()) as store:
+        feed = ReplicaFeed(store)
         for before, cut in zip([0, *cuts], cuts, strict=False):
-            store.feed(before, master.data[before:cut])
-            assert store.fed_offset == cut
+            feed.feed(before, master.data[before:cut])
+            assert feed.fed_offset == cut
             copy = tmp_path / "copy"
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(tmp_path / "replica", copy)  # what a kill leaves
@@ -177,7 +180,8 @@ def test_cut_at_any_byte_the_stream_leaves_whole_records(tmp_path):
 def test_a_record_that_a_crash_has_torn_is_fed_again_and_is_no_loss(tmp_path):
     master = Master.make(tmp_path / "master", [20, 1500, 60, 30])
     with open_replica(tmp_path / "replica", QuickDisk()) as store:
-        store.feed(0, master.data[: master.end])
+        feed = ReplicaFeed(store)
+        feed.feed(0, master.data[: master.end])
         shutil.copytree(tmp_path / "replica", tmp_path / "torn")
     with open(tmp_path / "torn" / "commitlog" / f"{0:020d}", "r+b") as file:
         file.seek(1024)  # a sector of the second record's properties was not written
@@ -196,14 +200,16 @@ def test_what_was_flushed_is_not_replaced_by_other_bytes_of_the_master(tmp_path)
     other = Master.make(tmp_path / "other", [20, 1500, 61, 30])
     root = tmp_path / "replica"
     with open_replica(root, QuickDisk()) as store:
-        store.feed(0, master.data[: master.end])
+        feed = ReplicaFeed(store)
+        feed.feed(0, master.data[: master.end])
         store.flush()
         shutil.copytree(root, tmp_path / "killed")
 
     with open_replica(tmp_path / "killed", QuickDisk()) as store:
-        start = max(store.fed_offset - OVERLAP, 0)
+        feed = ReplicaFeed(store)
+        start = max(feed.fed_offset - OVERLAP, 0)
         with pytest.raises(DivergedError):
-            store.feed(start, other.data[start : other.end])
+            feed.feed(start, other.data[start : other.end])
         assert log_of(store) == master.data[: master.end]
 
 
@@ -211,10 +217,12 @@ def test_a_replica_without_a_record_may_begin_with_another_file(tmp_path):
     master = Master.make(tmp_path / "master", [3000, 3000, 3000])
     root = tmp_path / "replica"
     with open_replica(root, QuickDisk()) as store:
-        store.feed(FILE_SIZE, master.data[FILE_SIZE : FILE_SIZE + 100])
+        feed = ReplicaFeed(store)
+        feed.feed(FILE_SIZE, master.data[FILE_SIZE : FILE_SIZE + 100])
     with open_replica(root, QuickDisk()) as store:
-        assert store.fed_offset == 0
-        store.feed(0, master.data[: master.end])
+        feed = ReplicaFeed(store)
+        assert feed.fed_offset == 0
+        feed.feed(0, master.data[: master.end])
     with open_replica(root, QuickDisk()) as store:
         assert store.losses() == []
         assert log_of(store) == master.data[: master.end]
@@ -226,13 +234,15 @@ def test_closed_in_the_middle_of_a_blank_it_goes_on_before_it(tmp_path):
     for extra in (7, 8, 9, FILE_SIZE - border - 1, FILE_SIZE - border):
         root = tmp_path / f"replica {extra}"
         with open_replica(root, QuickDisk()) as store:
-            store.feed(0, master.data[: border + extra])
+            feed = ReplicaFeed(store)
+            feed.feed(0, master.data[: border + extra])
         with open_replica(root, QuickDisk()) as store:
+            feed = ReplicaFeed(store)
             assert store.clean
             assert store.losses() == []
             assert store.log.max_physical_offset in (border, FILE_SIZE)
             name = f"{0:020d}"
-            if store.fed_offset == border:
+            if feed.fed_offset == border:
                 assert not any((root / "commitlog" / name).read_bytes()[border:])
             store.promote()
             store.put(_message(3, 60))
@@ -246,7 +256,8 @@ def test_promoted_in_the_middle_of_a_blank_it_puts_there(tmp_path):
     border = master.ends[2]
     assert FILE_SIZE - border > 200
     with open_replica(tmp_path / "replica", QuickDisk()) as store:
-        store.feed(0, master.data[:border] + master.data[border : border + 100])
+        feed = ReplicaFeed(store)
+        feed.feed(0, master.data[:border] + master.data[border : border + 100])
         store.promote()
         assert store.put(_message(3, 0)).physical_offset == border
         shutil.copytree(tmp_path / "replica", tmp_path / "killed")
@@ -263,7 +274,8 @@ def open_replica_again(root):
 def changed_after_a_kill(tmp_path, master, position, data):
     """A replica that was killed with all records in its log, and whose bytes were changed."""
     with open_replica(tmp_path / "replica", QuickDisk()) as store:
-        store.feed(0, master.data[: master.end])
+        feed = ReplicaFeed(store)
+        feed.feed(0, master.data[: master.end])
         shutil.copytree(tmp_path / "replica", tmp_path / "killed")
     with open(tmp_path / "killed" / "commitlog" / f"{0:020d}", "r+b") as file:
         file.seek(position)

@@ -12,16 +12,14 @@ import pytest
 
 import reput
 from reput.errors import (
-    CorruptFeedError,
     CreateMappedFileError,
-    DivergedError,
-    FeedGapError,
     NotReplicaError,
     ReadOnlyStoreError,
     ReplicaError,
     ServiceNotAvailableError,
     StoreClosedError,
 )
+from reput_server.follow import CorruptFeedError, DivergedError, FeedGapError, ReplicaFeed
 from reput_testing import FaultyDisk
 
 FILE_SIZE = 4096
@@ -63,7 +61,8 @@ def open_replica(path, **options):
 def test_a_replica_stays_one_until_it_is_promoted(tmp_path, master):
     path = tmp_path / "replica"
     with open_replica(path) as store:
-        store.feed(0, log_of(master))
+        feed = ReplicaFeed(store)
+        feed.feed(0, log_of(master))
     with reput.open(path, plugins=()) as store:
         assert (store.role, store.master) == ("replica", MASTER)
         store.promote()
@@ -75,9 +74,9 @@ def test_a_replica_stays_one_until_it_is_promoted(tmp_path, master):
 def test_a_reader_knows_the_role(tmp_path):
     open_replica(tmp_path).close()
     with reput.open(tmp_path, "r", plugins=()) as store:
-        assert (store.role, store.master, store.fed_offset) == ("replica", MASTER, 0)
+        assert (store.role, store.master) == ("replica", MASTER)
         with pytest.raises(ReadOnlyStoreError):
-            store.feed(0, b"")
+            store.append_raw(0, b"", None)
         with pytest.raises(ReadOnlyStoreError):
             store.promote()
 
@@ -96,12 +95,13 @@ def test_a_reader_knows_the_role(tmp_path):
 def test_a_replica_refuses_puts_and_names_its_master(tmp_path, master, put):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
-        store.feed(0, data[:2000])
+        feed = ReplicaFeed(store)
+        feed.feed(0, data[:2000])
         end = store.log.max_physical_offset
         with pytest.raises(ReplicaError, match=r"10\.0\.0\.7.*reput promote"):
             put(store)
         assert store.log.max_physical_offset == end
-        store.feed(2000, data[2000:])
+        feed.feed(2000, data[2000:])
         with pytest.raises(ReplicaError):
             put(store)
     assert files_of(tmp_path / "replica") == files_of(master)
@@ -110,7 +110,8 @@ def test_a_replica_refuses_puts_and_names_its_master(tmp_path, master, put):
 def test_a_promoted_store_continues_the_queues(tmp_path, master):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
-        store.feed(0, data[:-10])  # the last message stays behind
+        feed = ReplicaFeed(store)
+        feed.feed(0, data[:-10])  # the last message stays behind
         store.promote()
         receipts = [store.put(message(number)) for number in range(3)]
     assert [each.queue_offset for each in receipts] == [20, 20, 19]
@@ -124,10 +125,9 @@ def test_a_promoted_store_continues_the_queues(tmp_path, master):
 def test_a_primary_takes_no_bytes(tmp_path):
     with reput.open(tmp_path, plugins=(), config=CONFIG) as store:
         with pytest.raises(NotReplicaError, match="master="):
-            store.feed(0, b"x")
+            store.append_raw(0, b"x", 0)
         with pytest.raises(NotReplicaError):
             store.promote()
-        assert store.fed_offset == 0
 
 
 def test_a_store_with_messages_of_its_own_becomes_no_replica(tmp_path, master):
@@ -142,7 +142,8 @@ def test_a_store_with_messages_of_its_own_becomes_no_replica(tmp_path, master):
 def test_an_empty_store_becomes_a_replica(tmp_path, master):
     reput.open(tmp_path / "replica", plugins=(), config=CONFIG).close()
     with open_replica(tmp_path / "replica") as store:
-        store.feed(0, log_of(master))
+        feed = ReplicaFeed(store)
+        feed.feed(0, log_of(master))
     with reput.open(tmp_path / "replica", plugins=()) as store:
         assert store.losses() == []
         assert store.role == "replica"
@@ -157,20 +158,22 @@ def test_a_master_without_a_name_is_refused(tmp_path, name):
 def test_a_gap_is_refused(tmp_path, master):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
-        store.feed(0, data[:100])
+        feed = ReplicaFeed(store)
+        feed.feed(0, data[:100])
         with pytest.raises(FeedGapError, match="from 100 on") as caught:
-            store.feed(101, data[101:200])
+            feed.feed(101, data[101:200])
         assert (caught.value.physical_offset, caught.value.fed_offset) == (101, 100)
-        store.feed(100, data[100:])
+        feed.feed(100, data[100:])
         assert store.log.max_physical_offset == len(data)
 
 
 def test_an_empty_log_begins_at_the_start_of_any_file(tmp_path, master):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
+        feed = ReplicaFeed(store)
         with pytest.raises(FeedGapError, match="4096"):
-            store.feed(FILE_SIZE + 1, data[FILE_SIZE + 1 :])
-        store.feed(2 * FILE_SIZE, data[2 * FILE_SIZE :])
+            feed.feed(FILE_SIZE + 1, data[FILE_SIZE + 1 :])
+        feed.feed(2 * FILE_SIZE, data[2 * FILE_SIZE :])
         assert store.log.min_physical_offset == 2 * FILE_SIZE
     expected = dict(itertools.islice(files_of(master).items(), 2, None))
     assert files_of(tmp_path / "replica") == expected
@@ -182,10 +185,11 @@ def test_an_empty_log_begins_at_the_start_of_any_file(tmp_path, master):
 def test_overlapping_bytes_are_compared_and_skipped(tmp_path, master):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
-        store.feed(0, data[:5000])
-        store.feed(0, data[:3000])
-        store.feed(10, data[10:9000])
-        store.feed(8000, data[8000:])
+        feed = ReplicaFeed(store)
+        feed.feed(0, data[:5000])
+        feed.feed(0, data[:3000])
+        feed.feed(10, data[10:9000])
+        feed.feed(8000, data[8000:])
     assert files_of(tmp_path / "replica") == files_of(master)
 
 
@@ -197,12 +201,13 @@ def test_other_bytes_are_a_divergence_and_both_are_kept(tmp_path, master, place)
     other[place] ^= 1
     path = tmp_path / "replica"
     with open_replica(path) as store:
-        store.feed(0, data[:7000])
+        feed = ReplicaFeed(store)
+        feed.feed(0, data[:7000])
         end = store.log.max_physical_offset
         with pytest.raises(DivergedError, match=f"offset {place}:") as caught:
-            store.feed(0, bytes(other))
+            feed.feed(0, bytes(other))
         with pytest.raises(DivergedError):
-            store.feed(7000, data[7000:])
+            feed.feed(7000, data[7000:])
         assert store.log.max_physical_offset == end
     kept = Path(caught.value.kept)
     assert kept.parent == path / "reput" / "lost+found"
@@ -216,10 +221,11 @@ def test_a_record_that_is_not_valid_ends_the_log_and_may_be_fed_again(tmp_path, 
     broken = bytearray(data)
     broken[place] ^= 0xFF
     with open_replica(tmp_path / "replica") as store:
+        feed = ReplicaFeed(store)
         with pytest.raises(CorruptFeedError, match=MASTER) as caught:
-            store.feed(0, broken)
-        assert store.fed_offset == store.log.max_physical_offset == caught.value.physical_offset
-        store.feed(store.fed_offset, data[store.fed_offset :])
+            feed.feed(0, broken)
+        assert feed.fed_offset == store.log.max_physical_offset == caught.value.physical_offset
+        feed.feed(feed.fed_offset, data[feed.fed_offset :])
     assert files_of(tmp_path / "replica") == files_of(master)
 
 
@@ -227,16 +233,30 @@ def test_a_closed_replica_takes_no_bytes(tmp_path):
     store = open_replica(tmp_path)
     store.close()
     with pytest.raises(StoreClosedError):
-        store.feed(0, b"")
+        store.append_raw(0, b"", None)
 
 
 @pytest.mark.parametrize("data", ["text", 5, None, [1, 2]])
 def test_what_is_fed_is_bytes(tmp_path, data):
     with open_replica(tmp_path) as store:
-        with pytest.raises(TypeError, match="data: bytes expected"):
-            store.feed(0, data)
+        with pytest.raises(TypeError, match="bytes-like"):
+            store.append_raw(0, data, None)
         with pytest.raises(TypeError, match="physical_offset"):
-            store.feed("0", b"")
+            store.append_raw("0", b"", None)
+
+
+@pytest.mark.parametrize(
+    ("skipped", "size", "last"), [(-1, 90, 0), (1, 90, 0), (1, 8, None), (0, FILE_SIZE, None)]
+)
+def test_bytes_that_do_not_continue_the_log_are_refused(tmp_path, master, skipped, size, last):
+    with open_replica(tmp_path / "replica") as store:
+        with pytest.raises(ValueError, match="ends at 0"):
+            store.append_raw(1, b"x", 1)  # inside of a file
+        ReplicaFeed(store).feed(0, log_of(master)[:300])
+        end = store.log.max_physical_offset
+        with pytest.raises(ValueError, match=f"ends at {end}"):
+            store.append_raw(end + skipped, bytes(size), last)
+        assert store.log.max_physical_offset == end > 0
 
 
 @pytest.mark.parametrize("lasting", [False, True])
@@ -247,14 +267,15 @@ def test_after_any_error_of_the_disk_the_rest_is_fed_again(tmp_path, master, las
     for number in range(1, 30):
         root = tmp_path / f"replica {number}"
         with open_replica(root, disk=disk, threads=False) as store:
-            store.feed(0, data[:3000])
+            feed = ReplicaFeed(store)
+            feed.feed(0, data[:3000])
             disk.plan(number, lasting=lasting, below="replica")
-            while (start := store.fed_offset) < len(data):
+            while (start := feed.fed_offset) < len(data):
                 try:
-                    store.feed(start, data[start : start + 1700])
+                    feed.feed(start, data[start : start + 1700])
                 except CreateMappedFileError:
                     failed.add(number)
-                    assert store.log.max_physical_offset <= store.fed_offset <= start + 1700
+                    assert store.log.max_physical_offset <= feed.fed_offset <= start + 1700
                     disk.plan(None)
             disk.plan(None)
         assert files_of(root) == files_of(master)
@@ -265,16 +286,17 @@ def test_after_any_error_of_the_disk_the_rest_is_fed_again(tmp_path, master, las
 def test_one_feeds_and_another_promotes_and_none_is_lost(tmp_path, master):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
+        feed = ReplicaFeed(store)
         refused = []
 
-        def feed():
+        def feed_all():
             try:
                 for start in range(0, len(data), 50):
-                    store.feed(start, data[start : start + 50])
+                    feed.feed(start, data[start : start + 50])
             except (NotReplicaError, ServiceNotAvailableError) as error:
                 refused.append(error)
 
-        thread = threading.Thread(target=feed)
+        thread = threading.Thread(target=feed_all)
         thread.start()
         store.promote()
         end = store.log.max_physical_offset
@@ -287,18 +309,19 @@ def test_one_feeds_and_another_promotes_and_none_is_lost(tmp_path, master):
 def test_an_interrupted_feed_goes_on_at_the_fed_offset(tmp_path, master, monkeypatch):
     data = log_of(master)
     with open_replica(tmp_path / "replica") as store:
-        publish, calls = store.log.publish, itertools.count(1)
+        feed = ReplicaFeed(store)
+        append, calls = store.log.append_raw, itertools.count(1)
 
         def interrupted(*args):
             if next(calls) % 3 == 0:
                 raise KeyboardInterrupt
-            publish(*args)
+            append(*args)
 
-        monkeypatch.setattr(store.log, "publish", interrupted)
+        monkeypatch.setattr(store.log, "append_raw", interrupted)
         interrupts = 0
-        while (start := store.fed_offset) < len(data):
+        while (start := feed.fed_offset) < len(data):
             try:
-                store.feed(start, data[start : start + 900])
+                feed.feed(start, data[start : start + 900])
             except KeyboardInterrupt:
                 interrupts += 1
         assert interrupts > 3
@@ -309,8 +332,9 @@ def test_a_reader_beside_a_feeder_sees_whole_records_only(tmp_path, master):
     data = log_of(master)
     path = tmp_path / "replica"
     with open_replica(path) as store, reput.open(path, "r", plugins=()) as reader:
+        feed = ReplicaFeed(store)
         for start in range(0, len(data), 333):  # also in the middle of blanks
-            store.feed(start, data[start : start + 333])
+            feed.feed(start, data[start : start + 333])
             assert reader.log.max_physical_offset in {
                 store.log.max_physical_offset,
                 _last_record_end(store),
@@ -342,7 +366,8 @@ def test_a_short_blank_may_be_cut_anywhere(tmp_path, size):
 
     for cut in (1, 4, 5, 7, 8):
         with open_replica(tmp_path / str(cut)) as replica:
+            feed = ReplicaFeed(replica)
             for start, end in [(0, blank + cut), (blank + cut, FILE_SIZE), (FILE_SIZE, len(data))]:
-                replica.feed(start, data[start:end])
+                feed.feed(start, data[start:end])
 
         assert log_of(tmp_path / str(cut)) == data, cut
