@@ -134,6 +134,21 @@ def test_a_broker_that_is_silent_is_forgotten():
     assert table.topics() == []
 
 
+def test_a_slave_that_leaves_takes_no_queues_of_its_master_with_it():
+    from reput_client.remoting import BrokerData
+    from reput_server.nameserver.routetable import RouteTable
+
+    table = RouteTable()
+    for key, address in ((0, "x:1"), (1, "x:2")):
+        data = BrokerData(cluster="C", broker="b", addresses={key: address})
+        table.register(data, REGISTRATION, 1_000)
+
+    table.unregister("b", "x:2")
+
+    assert table.brokers()["b"].addresses == {0: "x:1"}
+    assert table.topics() == ["orders", "theirs"]
+
+
 def test_a_topic_is_registered_by_itself(served):
     names = served.names()
     register(names)

@@ -191,15 +191,30 @@ def test_entries_that_brokers_cannot_read_make_the_file_unreadable(tmp_path, ent
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a.b", "g" * 256, "../x"])
-def test_a_group_whose_name_no_broker_takes_is_refused(name, tmp_path):
+def test_a_group_or_topic_whose_name_no_broker_takes_is_refused(name, tmp_path):
     topics = Topics(document(tmp_path, "topics.json"))
     groups = SubscriptionGroups(document(tmp_path, "subscriptionGroup.json"), topics)
 
     with pytest.raises(ValueError, match="group"):
         groups.put_many([GroupSettings(group="first"), GroupSettings(group=name)])
+    with pytest.raises(ValueError, match="topic"):
+        topics.put_many([TopicSettings(topic="first"), TopicSettings(topic=name)])
+    with pytest.raises(ValueError, match="topic"):
+        topics.put_soon(TopicSettings(topic=name))
+    topics.cover({name: 1})
 
-    assert groups.names() == []
-    assert not (tmp_path / "subscriptionGroup.json").exists()
+    assert groups.names() == topics.names() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_of_a_name_that_no_broker_takes_can_be_changed(tmp_path):
+    (tmp_path / "topics.json").write_text('{"topicConfigTable":{"a.b":{"perm":6}}}')
+    topics = Topics(document(tmp_path, "topics.json"))
+    topics.load()
+
+    topics.put(TopicSettings(topic="a.b", perm=4))
+
+    assert topics.get("a.b").perm == 4
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ __all__ = [
     "checked_topic",
     "dead_letter_topic",
     "is_retry_topic",
+    "is_topic",
     "pop_retry_topic",
     "retry_topic",
 ]
@@ -81,6 +82,15 @@ def checked_topic(topic: object) -> str:
     """
     is_long = isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
     return _checked("topic", topic, 255 if is_long else _TOPIC_MAX)
+
+
+def is_topic(topic: str) -> bool:
+    """Whether a broker takes a text for a topic's name."""
+    try:
+        checked_topic(topic)
+    except ValueError:
+        return False
+    return True
 
 
 def _checked(what: str, name: object, longest: int) -> str:

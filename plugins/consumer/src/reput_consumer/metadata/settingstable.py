@@ -70,6 +70,16 @@ class SettingsTable(ABC, Generic[S]):
         self._watcher()
         self._listener()
 
+    @staticmethod
+    @abstractmethod
+    def check_name(name: object, /) -> str:
+        """Refuse a name that no entry can have.
+
+        Raises:
+            TypeError: it is not a string.
+            ValueError: no broker takes it.
+        """
+
     @abstractmethod
     def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
         """Return what an entry says; ``found`` has the fields that it has."""
@@ -156,6 +166,7 @@ class SettingsTable(ABC, Generic[S]):
         """Add an entry, or change it; members that only brokers know are kept.
 
         Raises:
+            ValueError: the name of a new entry is not valid.
             OSError: the file cannot be written, or what it says cannot be read.
         """
         self.put_many([settings])
@@ -167,8 +178,10 @@ class SettingsTable(ABC, Generic[S]):
         For an entry that is added again when it is needed, if a crash loses it.
 
         Raises:
+            ValueError: the name of a new entry is not valid.
             UnreadableDocumentError: what the file says cannot be read.
         """
+        self._check_new(settings)
         self.document.require()
         with changing():
             name, entry = self._entry(settings, self._table)
@@ -195,10 +208,13 @@ class SettingsTable(ABC, Generic[S]):
         """Add or change entries, in one change of the file.
 
         Raises:
+            ValueError: the name of a new entry is not valid; no entry is added or changed.
             OSError: the file cannot be written, or what it says cannot be read.
         """
         entries: dict[str, dict[str, Any]] = {}
         many = list(many)
+        for each in many:
+            self._check_new(each)
 
         def edit(document: dict[str, Any]) -> bool:
             self.complete(document)
@@ -234,6 +250,11 @@ class SettingsTable(ABC, Generic[S]):
             self._made.pop(name, None)
         self._notify()
         return was_there
+
+    def _check_new(self, settings: S) -> None:
+        name = getattr(settings, self.name_field[0])
+        if name not in self._table:  # an entry that is there can be changed, whatever its name
+            self.check_name(name)
 
     def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name_field, name_member = self.name_field

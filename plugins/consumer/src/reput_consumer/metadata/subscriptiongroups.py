@@ -46,6 +46,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
 
     table_name = "subscriptionGroupTable"
     name_field = "group", "groupName"
+    check_name = staticmethod(checked_group)
     fields: ClassVar = {
         "attributes": ("attributes", dict),
         "consume_enable": ("consumeEnable", bool),
@@ -84,9 +85,6 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
             ValueError: the name of a new group is not valid; no group is added or changed.
         """
         settings = list(many)
-        for each in settings:
-            if each.group not in self.entries:
-                checked_group(each.group)
         super().put_many(settings)
         for each in settings:
             if self.topics.get(retry_topic(each.group)) is not None:

@@ -16,6 +16,7 @@ import attrs
 
 from reput.plugin import integer_between
 from reput_consumer.metadata.settingstable import SettingsTable
+from reput_consumer.names import checked_topic, is_topic
 
 __all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
 
@@ -76,6 +77,7 @@ class Topics(SettingsTable[TopicSettings]):
 
     table_name = "topicConfigTable"
     name_field = "topic", "topicName"
+    check_name = staticmethod(checked_topic)
     fields: ClassVar = {
         "attributes": ("attributes", dict),
         "order": ("order", bool),
@@ -155,7 +157,8 @@ class Topics(SettingsTable[TopicSettings]):
         """Have topics with so many queues at least, so that a broker serves what groups read.
 
         Args:
-            counts: queues by topic. More than a broker can have are left out.
+            counts: queues by topic. More than a broker can have are left out, and texts that
+                cannot be a topic.
 
         Raises:
             OSError: the file cannot be written.
@@ -166,6 +169,8 @@ class Topics(SettingsTable[TopicSettings]):
             if count > _QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
                 continue
             if found is None:
+                if not is_topic(topic):
+                    continue
                 number = self.default_queue_count
                 found = TopicSettings(topic=topic, read_queue_nums=number, write_queue_nums=number)
             read = max(found.read_queue_nums, count)
