@@ -99,8 +99,15 @@ class MappedFile:
         self.reserved = max(self.reserved, ahead)
 
     def flush(self) -> None:
-        """Return when all bytes written so far are on disk."""
+        """Return when all bytes written so far are on disk, in a file that still has its name.
+
+        Raises:
+            OSError: the file was removed or cut by another process; or see `Disk.flush`.
+        """
         self.disk.flush(self.descriptor)
+        if not self.disk.is_whole(self.descriptor, self.reserved if self.grows else self.size):
+            reason = "the file was removed or cut while it was open"
+            raise OSError(errno.EIO, reason, self.path)
 
     @property
     def least_size(self) -> int:
@@ -111,17 +118,6 @@ class MappedFile:
         """Give a file that grows its full size, because another file follows; it is sparse."""
         if self.grows:
             self.disk.truncate(self.descriptor, self.size)
-
-    def require_there(self) -> None:
-        """Check that the open file still has its name and its size.
-
-        Raises:
-            OSError: the file was removed or cut by another process.
-        """
-        least = self.reserved if self.grows else self.size
-        if not self.disk.is_whole(self.descriptor, least):
-            reason = "the file was removed or cut while it was open"
-            raise OSError(errno.EIO, reason, self.path)
 
     def close(self) -> None:
         """Unmap and close the file; written bytes stay in the page cache."""

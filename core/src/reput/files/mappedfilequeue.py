@@ -221,17 +221,27 @@ class MappedFileQueue:
         """Return the path of the file with that base."""
         base, path = self._last_path
         if base != base_offset:
-            path = f"{self._prefix}{base_offset:0{FILE_NAME_DIGITS}d}"
+            path = self._path_of(f"{base_offset:0{FILE_NAME_DIGITS}d}", base_offset)
             self._last_path = base_offset, path
         return path
 
+    def _path_of(self, name: str, base_offset: int) -> str:
+        """Return the path of the file of that name."""
+        return self._prefix + name
+
     def base_of(self, offset: int) -> int | None:
         """Return the base of the file that holds ``offset``; None if no file does."""
-        bases = self.bases
+        base, _ = self._place_of(offset)
+        return None if base < 0 else base
+
+    def _place_of(self, offset: int) -> tuple[int, str]:
+        """Return base and path of the file that holds ``offset``; -1 if no file does."""
+        bases, known = self.bases, self._last_path
         index = bisect.bisect_right(bases, offset) - 1
         if index < 0 or offset >= bases[index] + self.file_size:
-            return None
-        return bases[index]
+            return -1, ""
+        base = bases[index]
+        return known if known[0] == base else (base, self.path(base))
 
     def base_after(self, offset: int) -> int | None:
         """Return the base of the first file that begins after ``offset``; None without one."""
@@ -243,12 +253,12 @@ class MappedFileQueue:
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of one file from ``offset`` on: fewer at its end, none without a file."""
-        base = self.base_of(offset)
-        if base is None or size <= 0:
+        base, path = self._place_of(offset)
+        if base < 0 or size <= 0:
             return b""
         size = min(size, base + self.file_size - offset)
         try:
-            data = self._pool.read(self.path(base), size, offset - base)
+            data = self._pool.read(path, size, offset - base)
         except FileNotFoundError:  # trimmed in the meantime
             return b""
         return data.ljust(size, b"\0") if self.grows and len(data) < size else data
@@ -274,12 +284,12 @@ class MappedFileQueue:
         if mapped is not None:
             data, first = mapped
             return read_pieces(data, first, first + len(data), *wanted)
-        base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
-        if base is None:
+        base, path = self._place_of(int.from_bytes(places[:8], "big", signed=True))
+        if base < 0:
             return [], 0
         limit = min(limit, base + self.file_size)
         try:
-            return self._pool.read_pieces(self.path(base), base, limit, *wanted)
+            return self._pool.read_pieces(path, base, limit, *wanted)
         except FileNotFoundError:  # trimmed in the meantime
             return [], 0
 
@@ -295,30 +305,30 @@ class MappedFileQueue:
             return None
         first, _ = PLACE.unpack_from(places)
         last, size = PLACE.unpack_from(places, (count - 1) * stride)
-        base = self.base_of(first)
-        if base is None:
+        base, path = self._place_of(first)
+        if base < 0:
             return None
         if last + size <= limit:  # most reads: what they want was loaded before
-            ready = self._pool.ready(self.path(base), first - base, last + size - base)
+            ready = self._pool.ready(path, first - base, last + size - base)
             if ready is not None:
                 return ready[0], base + ready[1]
         first, end, count = extent_of(places, stride, count, max_bytes)
         size = self.file_size
         stretch = size, first - base, end - base, count, min(limit - base, size)
         try:
-            data = self._pool.mapped(self.path(base), *stretch)
+            data = self._pool.mapped(path, *stretch)
         except FileNotFoundError:  # trimmed in the meantime
             return None
         return None if data is None else (data, first)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""
-        base = self.base_of(offset)
-        if base is None:
+        base, path = self._place_of(offset)
+        if base < 0:
             return 0
         size = min(len(buffer), base + self.file_size - offset)
         try:
-            with self._pool.descriptor(self.path(base)) as descriptor:
+            with self._pool.descriptor(path) as descriptor:
                 count = self._disk.read_into(descriptor, buffer[:size], offset - base)
         except FileNotFoundError:
             return 0
@@ -329,11 +339,11 @@ class MappedFileQueue:
 
     def data_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the parts of ``[start, end)``, in one file, that are not sparse."""
-        base = self.base_of(start)
-        if base is None or start >= end:
+        base, path = self._place_of(start)
+        if base < 0 or start >= end:
             return []
         try:
-            with self._pool.descriptor(self.path(base)) as descriptor:
+            with self._pool.descriptor(path) as descriptor:
                 ranges = self._disk.data_ranges(descriptor, start - base, end - base)
         except FileNotFoundError:  # trimmed in the meantime
             return []

@@ -159,12 +159,10 @@ class LedgerFiles(MappedFileQueue):
         self._name = os.path.basename(self._folder)
         self._before = before
 
-    def path(self, base_offset: int) -> str:
-        """See `MappedFileQueue.path`."""
-        path = super().path(base_offset)
+    def _path_of(self, name: str, base_offset: int) -> str:
         if self._before is None or base_offset >= self.entries_from:
-            return path
-        return os.path.join(self._before, os.path.basename(path))
+            return super()._path_of(name, base_offset)
+        return os.path.join(self._before, name)
 
     def _sized_files(self, directory: str) -> list[tuple[int, int]]:
         entries = super()._sized_files(directory)

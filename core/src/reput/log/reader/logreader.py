@@ -127,7 +127,8 @@ class LogReader:
         """See `reput.log.LogView.min_physical_offset`."""
         if self.follows and not self.files.has_first():
             self.files.refresh()
-        return self.files.min_offset
+        bases = self.files.bases
+        return bases[0] if bases else 0
 
     @property
     def max_physical_offset(self) -> int:
@@ -169,7 +170,7 @@ class LogReader:
     def read(self, physical_offset: int, size: int) -> bytes:
         """See `reput.log.LogView.read`."""
         left = self._ending.end_offset - physical_offset
-        if left < size:
+        if left < size and self.follows:
             left = self.max_physical_offset - physical_offset
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
 

@@ -208,7 +208,6 @@ class GroupCommit:
         for file in files:
             try:
                 file.flush()
-                file.require_there()
             except OSError:
                 end = file.base_offset + file.size
                 # Else a signal handler came in between, flushed the file and closed it; or the file
