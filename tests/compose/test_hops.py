@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 26,
     "dispatch": 126,
-    "flush": 131,
+    "flush": 127,
     "read": 46,
-    "close": 159,
-    "open": 643,
-    "open after a kill": 960,
+    "close": 154,
+    "open": 606,
+    "open after a kill": 923,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import errno
 import logging
+import operator
 import os
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["MappedFileQueue", "unused_path"]
 
 _CLEAR_SIZE = 1 << 20
+_BASE = operator.itemgetter(0)
 
 
 class MappedFileQueue:
@@ -134,7 +136,7 @@ class MappedFileQueue:
                     raise fault
                 damaged(str(fault))
             expected = base + self.file_size
-        self.bases = tuple(base for base, _ in found)
+        self.bases = tuple(map(_BASE, found))
         for base in short if writable else ():
             if base != self.bases[-1]:
                 self.fill(base)

@@ -138,7 +138,7 @@ class Recorded:
     """Everything below it is in the plugin's files, and on disk."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)  # `known` is kept in the object's dictionary
 class StateFile:
     """Reads and writes the state file of one store; a writer uses one object for all entries."""
 
@@ -150,8 +150,6 @@ class StateFile:
     """Increases with each write."""
     is_damaged: bool = False
     """Whether the file existed when it was read last, and no slot was whole."""
-    _slots: list[Slot] | None = None
-    """The whole slots, newest first, as they were read or written last; None before that."""
     _slot_size: int = 0
     """Bytes from slot to slot; 0 if the file has to be replaced as a whole."""
     _lock: Any = attrs.field(factory=new_lock)
@@ -184,38 +182,36 @@ class StateFile:
             self._slot_size = 0 if size % _PAGE_SIZE or len(data) != 2 * size else size
             self.is_damaged = bool(data) and not found
             self.sequence = max(found, default=self.sequence)
-            self._slots = [found[sequence] for sequence in sorted(found, reverse=True)]
-            return self._slots
+            self.known = [found[sequence] for sequence in sorted(found, reverse=True)]
+            return self.known
 
+    @functools.cached_property
     def known(self) -> list[Slot]:
-        """Return the same, read once only: for a store's writer, as nobody else writes the file."""
-        return self.load() if self._slots is None else self._slots
+        """The same, as read or written last: for a writer, as nobody else writes the file."""
+        return self.load()
 
     def save(self, changed: Mapping[str, bytes]) -> None:
         """Change values, in the older slot; on disk when this returns."""
         with self._lock:
-            entries = self._changed_by(changed)
-            if not self._slots or entries != self._slots[0]:
-                self._write(entries)
+            self._write(changed)
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
         """Change values in both slots, and remove an entry."""
         with self._lock:
             for _ in range(2):
-                entries = self._changed_by(changed)
-                entries.pop(forgotten, None)
-                self._write(entries)
+                self._write(changed, forgotten, always=True)
 
-    def _changed_by(self, changed: Mapping[str, bytes]) -> dict[str, Entry]:
-        slots = self.known()
+    def _write(
+        self, changed: Mapping[str, bytes], forgotten: str = "", *, always: bool = False
+    ) -> None:
+        slots, sequence = self.known, self.sequence + 1  # the older slot is overwritten
         entries = dict(slots[0]) if slots else {}
         for name, value in changed.items():
             if name not in entries or entries[name].value != value:
-                entries[name] = Entry(self.sequence + 1, value)
-        return entries
-
-    def _write(self, entries: Slot) -> None:
-        slots, sequence = self._slots, self.sequence + 1  # the older slot is overwritten
+                entries[name] = Entry(sequence, value)
+        entries.pop(forgotten, None)
+        if slots and not always and entries == slots[0]:
+            return
         slot, size = _slot(sequence, entries), self._slot_size
         position = sequence % 2 * size
         fits = bool(slots) and len(slot) <= size
@@ -227,7 +223,7 @@ class StateFile:
             halves = (older, slot) if sequence % 2 else (slot, older)
             self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
             self._slot_size = size
-        self.sequence, self._slots = sequence, [entries, *(slots or [])[:1]]
+        self.sequence, self.known = sequence, [entries, *slots[:1]]
 
 
 @attrs.frozen(eq=False)
@@ -252,7 +248,7 @@ class ProgressEntry:
 
     def known(self) -> list[Progress]:
         """Return the same, read once only: for a store's writer, as nobody else writes the file."""
-        return self._of(self.file.known())
+        return self._of(self.file.known)
 
     def _of(self, slots: Sequence[Slot]) -> list[Progress]:
         found = []

@@ -306,7 +306,7 @@ class PluginFlusher:
         with self._lock:
             old = self.log_note.checkpoint
             lower = {name: min(value, getattr(old, name)) for name, value in most.items()}
-            self.log_note.checkpoint = attrs.evolve(old, **lower)
+            self.log_note.save_checkpoint(attrs.evolve(old, **lower))
             self._index_timestamp = 0  # of a flush before the files were changed
 
     def _save_checkpoint(self) -> None:
@@ -320,7 +320,7 @@ class PluginFlusher:
         offset = min(offsets, default=0)
         if offset <= 0:  # a log that was cut since has no record at the old one
             offset = max(min(old.queues_offset, note.last.offset), 0)
-        note.checkpoint = attrs.evolve(
+        changed = attrs.evolve(
             old,
             log_timestamp=note.last.store_timestamp or old.log_timestamp,
             # Up to this time, all messages are in flushed queues.
@@ -328,6 +328,7 @@ class PluginFlusher:
             index_timestamp=self._index_timestamp or old.index_timestamp,
             queues_offset=offset,
         )
+        note.save_checkpoint(changed)
 
     # ------------------------------------------------------------------ running
 

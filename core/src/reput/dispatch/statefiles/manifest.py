@@ -63,9 +63,9 @@ class Manifest:
             )
         if not (
             isinstance(plugins, list)
-            and all(isinstance(name, str) for name in plugins)
+            and {*map(type, plugins)} <= {str}
             and isinstance(config, dict)
-            and all(isinstance(section, dict) for section in config.values())
+            and {*map(type, config.values())} <= {dict}
         ):
             raise CorruptFileError(
                 path, 0, "plugins must be a list of names, config a table of tables"

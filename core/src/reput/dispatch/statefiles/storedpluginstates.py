@@ -74,7 +74,7 @@ class StoredPluginStates:
 
     def known(self, plugin: str) -> StoredPluginState:
         """Return the same, as the state file was read last."""
-        for slot in self.state.known()[:1]:
+        for slot in self.state.known[:1]:
             entry = slot.get(plugin + _SUFFIX)
             try:
                 record = structure_of(StoredPluginState, object_of(entry.value if entry else b""))

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn, Protocol, Self
 
+import attrs
+
 from reput.errors import ReputError, UnsafePathError
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
@@ -148,7 +150,7 @@ class DirectoryTree:
 
     def identity(self, path: str) -> tuple[int, int]:
         """Return device and inode: equal for all paths that lead to the same file or directory."""
-        about = self.status(path)
+        about = self._root.status(path)
         return about.st_dev, about.st_ino
 
     def modified_ms(self, path: str) -> int:
@@ -192,8 +194,20 @@ class DirectoryTree:
         except FileNotFoundError:
             return []
         try:
+            entries = []
             with os.scandir(descriptor) as found:
-                return sorted(map(partial(_StoreEntry, root, path), found), key=_BY_NAME)
+                for each in found:
+                    is_link, status = each.is_symlink(), None
+                    is_directory = each.is_dir(follow_symlinks=False)
+                    is_file = each.is_file(follow_symlinks=False)
+                    if is_file:
+                        # Now, while the directory is open: later the whole path would be opened.
+                        with contextlib.suppress(FileNotFoundError):
+                            status = each.stat(follow_symlinks=False)
+                    name, place = each.name, os.path.join(path, each.name)
+                    kinds = is_link, is_directory, is_file
+                    entries.append(_StoreEntry(name, place, root, *kinds, status))
+            return sorted(entries, key=_BY_NAME)
         finally:
             os.close(descriptor)
 
@@ -329,29 +343,17 @@ class DirectoryTree:
         heart.beat()
 
 
+@attrs.define(eq=False)
 class _StoreEntry:
     """An `Entry` that keeps no descriptor and refuses to follow a link."""
 
-    __slots__ = ("_directory", "_is_directory", "_is_file", "_is_link", "_root", "_status", "name")
-
-    def __init__(self, root: StoreRoot, directory: str, entry: os.DirEntry[str]) -> None:
-        self.name = entry.name
-        self._directory, self._root = directory, root
-        self._is_link = entry.is_symlink()
-        self._is_directory = entry.is_dir(follow_symlinks=False)
-        self._is_file = entry.is_file(follow_symlinks=False)
-        self._status: os.stat_result | None = None
-        if self._is_file:
-            # Now, while the directory is open: later the whole path would be opened again.
-            with contextlib.suppress(FileNotFoundError):
-                self._status = entry.stat(follow_symlinks=False)
-
-    def __repr__(self) -> str:
-        return f"<Entry {self.path!r}>"
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self._directory, self.name)
+    name: str
+    path: str
+    _root: StoreRoot = attrs.field(repr=False)
+    _is_link: bool
+    _is_directory: bool
+    _is_file: bool
+    _status: os.stat_result | None
 
     def is_symlink(self) -> bool:
         return self._is_link

@@ -375,20 +375,25 @@ class Disk(DirectoryTree):
         if flush and found:  # a file that was replaced is among them
             self.flush_directory(directory)
 
+    def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
+        """Return the same as `read_if_exists`.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
+        """
+        data = self.read_if_exists(path, limit)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return data
+
     def read_if_exists(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes | None:
-        """Return the same as `read_file`; None if the file does not exist, as `exists` decides."""
+        """Return at most ``limit`` bytes of a small file; None if it does not exist."""
         try:
-            return self.read_file(path, limit)
-        except FileNotFoundError:
-            return None
+            descriptor = self.open(path)
         except (OSError, ValueError) as error:
             if is_absence(error):
                 return None
             raise
-
-    def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
-        """Return the bytes of a small file, at most ``limit``."""
-        descriptor = self.open(path)
         try:
             data = self.read(descriptor, min(limit, _READ_AT_ONCE), 0)
             if len(data) == _READ_AT_ONCE < limit:

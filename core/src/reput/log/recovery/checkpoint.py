@@ -63,14 +63,16 @@ class AbortFile:
 
         Only its name is on disk when this returns, as the file's existence is what counts.
         """
+        # Never the inode of a file that was left on purpose.
+        fresh = f"{self.path}.new" if self.present else self.path
         self._is_present = self._is_left = None
-        fresh = f"{self.path}.new"  # never the inode of a file that was left on purpose
         descriptor = self.disk.create_fresh(fresh)
         try:
             self.disk.write(descriptor, str(os.getpid()).encode(), 0)
         finally:
             self.disk.close(descriptor)
-        self.disk.rename(fresh, self.path)
+        if fresh != self.path:
+            self.disk.rename(fresh, self.path)
         self.disk.flush_directory(os.path.dirname(self.path))
 
     def leave(self) -> None:

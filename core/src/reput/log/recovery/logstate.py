@@ -26,6 +26,7 @@ end may be null. The CRC-32 is that of the ranges as JSON without spaces.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import zlib
@@ -72,7 +73,7 @@ class LastRecord:
     """Its store time, ms."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)  # `checkpoint` is kept in the object's dictionary
 class LogStateFile:
     """The note of one store, and the files of RocketMQ that say if it counts."""
 
@@ -85,7 +86,6 @@ class LogStateFile:
     abort: AbortFile
     last: LastRecord = LastRecord()
     """What `flush` has noted last."""
-    _checkpoint: Checkpoint | None = None
 
     @classmethod
     def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
@@ -94,18 +94,16 @@ class LogStateFile:
         state = StateFile.of(root, disk, unreadable)
         return cls(root, disk, state, state.entry(LOG), abort)
 
-    @property
+    @functools.cached_property
     def checkpoint(self) -> Checkpoint:
         """The store's checkpoint, read once only: nobody else writes the file meanwhile."""
-        if self._checkpoint is None:
-            path = os.path.join(self.root, "checkpoint")
-            self._checkpoint = Checkpoint.load(path, self.disk)
-        return self._checkpoint
+        return Checkpoint.load(os.path.join(self.root, "checkpoint"), self.disk)
 
-    @checkpoint.setter
-    def checkpoint(self, changed: Checkpoint) -> None:
-        if changed != self._checkpoint:
-            self._checkpoint = changed.save(os.path.join(self.root, "checkpoint"), self.disk)
+    def save_checkpoint(self, changed: Checkpoint) -> None:
+        """Write the checkpoint durably, if it differs."""
+        if changed != self.checkpoint:
+            path = os.path.join(self.root, "checkpoint")
+            self.checkpoint = changed.save(path, self.disk)
 
     def closed(self) -> Progress | None:
         """Return where the log ended as it was closed; None if it was not, or was written since."""
@@ -167,12 +165,16 @@ class LogHead:
     state: StateFile
     is_writer: bool = False
     """Whether no other process changes the note meanwhile."""
+    entry: ProgressEntry = attrs.field(init=False)
+
+    @entry.default
+    def _entry(self) -> ProgressEntry:
+        return self.state.entry(HEAD)
 
     @property
     def recorded_offset(self) -> int | None:
         """Physical offset at which the log begins, or before it; None if that is not known."""
-        entry = self.state.entry(HEAD)
-        places = entry.known() if self.is_writer else entry.load_all()
+        places = self.entry.known() if self.is_writer else self.entry.load_all()
         return places[0].physical_offset if places else None
 
     def note(self, physical_offset: int, *, trims: bool = False) -> None:
@@ -182,7 +184,7 @@ class LogHead:
             physical_offset: where the log begins.
             trims: whether files are about to be removed, of which plugins must be notified.
         """
-        known = self.state.entry(HEAD).known()
+        known = self.entry.known()
         noted = Progress(physical_offset, closed=0 if trims or _is_marked(known) else None)
         if known != [noted, noted]:
             self.state.save_in_both({HEAD: noted.packed()})
@@ -190,13 +192,12 @@ class LogHead:
     @property
     def must_notify(self) -> bool:
         """Whether a plugin may not have been notified of removed files."""
-        return _is_marked(self.state.entry(HEAD).known())
+        return _is_marked(self.entry.known())
 
     def notified(self) -> None:
         """Note that all plugins were notified; an older slot may still say the contrary."""
-        entry = self.state.entry(HEAD)
-        if _is_marked(known := entry.known()):
-            entry.save(Progress(known[0].physical_offset))
+        if _is_marked(known := self.entry.known()):
+            self.entry.save(Progress(known[0].physical_offset))
 
     def loss(self, min_physical_offset: int) -> Loss | None:
         """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.

@@ -54,7 +54,8 @@ def begin_changes(
     disk.finish_replacing(own, flush=False)
     if not is_new:
         disk.finish_replacing(os.path.join(own, "lost+found"))
-    disk.make_directory(own)
+    if locked.manifest is None:
+        disk.make_directory(own)
     if not files.bases:
         disk.make_directory(files.directory)
     if locked.manifest is None or not is_new:

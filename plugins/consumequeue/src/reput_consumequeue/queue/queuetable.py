@@ -109,7 +109,8 @@ class QueueTable(Mapping[Any, Any]):
 
     def others(self) -> list[tuple[QueueKey, ConsumeQueue]]:
         """Return the queues that are not among ``closed``."""
-        return [each for each in list(self.made.items()) if each[0] not in self._rows]
+        made = list(self.made.items())
+        return [each for each in made if each[0] not in self._rows] if self._rows else made
 
     def has_files(self, key: QueueKey) -> bool:
         """Return whether a queue has files, without its object."""

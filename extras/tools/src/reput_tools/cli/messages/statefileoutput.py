@@ -52,7 +52,7 @@ def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
     import attrs
 
     places, documents = dict(traces.places()), []
-    for slot in state.known()[:1]:
+    for slot in state.known[:1]:
         for name, entry in slot.items():
             document = {"name": name, "changed": entry.changed}
             if name in places:
