@@ -52,6 +52,26 @@ def test_the_log_is_as_java_left_it(run, golden_store, golden_rows) -> None:
     assert document["log"]["last_store_timestamp"] == puts[-1]["store_timestamp"]
 
 
+def test_people_wait_for_no_report_that_is_not_shown(run, tmp_path, monkeypatch) -> None:
+    consumer = pytest.importorskip("reput_consumer").ConsumerPlugin
+    retention = pytest.importorskip("reput_retention").RetentionPlugin
+    reput.open(tmp_path, plugins=["consumer", "retention"]).close()
+    asked = []
+    for each in (consumer, retention):
+
+        def report(self):
+            asked.append(type(self))
+            raise RuntimeError("not known")
+
+        monkeypatch.setattr(each, "reput_report", reput.hookimpl(report))
+
+    outcome = run("info", tmp_path)
+
+    assert outcome.code == ExitCode.OK
+    assert "old files" not in outcome.out
+    assert asked == [retention]
+
+
 def test_people_see_facts_and_topics(run, plain_store) -> None:
     path = plain_store(reput.Message("orders", b"x"), reput.Message("orders", b"y", queue_id=1))
 

@@ -441,7 +441,9 @@ def _retention_document(store: Store) -> dict[str, Any] | None:
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:
     """Yield what the configuration would remove, and what a plugin holds back."""
-    facts = _retention_document(store) or {}
+    from reput_tools.cli.kit.pluginreport import report_of
+
+    facts = report_of(store, "retention")
     if not facts.get("is_active"):
         return
     due = f"{format_count(facts['due_count'], 'file')}, {format_size(facts['due_size'])} to go"

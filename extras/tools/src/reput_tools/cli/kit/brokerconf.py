@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from reput_tools.cli.kit.pluginreport import report_of
+
 if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
@@ -60,10 +62,11 @@ def unqueued_advice(traces: Traces) -> str:
 
 def _sizes_of(store: Store) -> dict[str, int]:
     """Return the sizes of the plugins' files by RocketMQ's names of options."""
-    found, reports = {}, store.report()["plugins"]
+    found = {}
     for name, _, plugin, option, size in _SIZES:
         config: Any = getattr(store.plugin_objects.get(plugin), "config", None)
         if config is not None:
             # The plugin's report first: files that existed before keep their sizes.
-            found[name] = reports.get(plugin, {}).get(option, getattr(config, option)) * size
+            reported = report_of(store, plugin).get(option)
+            found[name] = (getattr(config, option) if reported is None else reported) * size
     return found
