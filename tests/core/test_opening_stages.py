@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from reput.plugin import discovery
-from reput.store.opening import assembly, logstages, stages, writerchanges
+from reput.store.opening import assembly, logstages, stages, writeropening
 from reput.store.opening import openstore as opening
 from reput.store.opening.rollback import Rollback
 from reput_testing import QuickDisk, open_files_under, snapshot
@@ -43,7 +43,7 @@ class Counting(reput.Plugin):
 
 @pytest.mark.parametrize(
     "module",
-    [opening, stages, logstages, writerchanges, assembly],
+    [opening, stages, logstages, writeropening, assembly],
     ids=lambda module: module.__name__,
 )
 def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
@@ -67,12 +67,12 @@ def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
         "changes.begin_changes",
         "logstages.examine",
         "changes.repair_log",
-        "logstages.open_log",
-        "starting.start_writing",
-        "starting._open_plugins",
-        "starting._queue_offsets",
-        "starting._store",
-        "starting.close_at_exit",
+        "changes.open_writable_log",
+        "changes.start_writing",
+        "starting.open_plugins",
+        "changes._queue_offsets",
+        "starting.finished",
+        "changes.close_at_exit",
     ],
 )
 @pytest.mark.parametrize("error", [OSError("no"), KeyboardInterrupt()])
@@ -84,7 +84,7 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
     parts = {
         "stages": stages,
         "logstages": logstages,
-        "changes": writerchanges,
+        "changes": writeropening,
         "starting": assembly,
     }
     real = getattr(parts[part], name)
@@ -93,7 +93,7 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
         real(*arguments, **named)
         raise error
 
-    for module in (opening, stages, logstages, writerchanges, assembly):
+    for module in (opening, stages, logstages, writeropening, assembly):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, failing)
     before = threading.enumerate()
@@ -120,7 +120,7 @@ def test_before_the_log_is_repaired_a_failed_opening_leaves_no_sign_of_a_crash(
     def failing(*arguments):
         raise OSError("no")
 
-    monkeypatch.setattr(opening, "examine", failing)
+    monkeypatch.setattr(writeropening, "examine", failing)
     with pytest.raises(OSError, match="no"):
         reput.open(tmp_path)
 

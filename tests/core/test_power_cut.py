@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import reput
 from reput.files import mappedfile
 from reput.log.writer import writablelog
-from reput.store.opening import writerchanges
+from reput.store.opening import writeropening
 from reput_testing.casebudget import is_soak
 from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.powercuts import PowerCuts
@@ -61,7 +61,7 @@ def reopened(witness, root):
 @pytest.fixture
 def small_steps(monkeypatch):
     """Files that grow do so by a few bytes."""
-    for module in (mappedfile, writerchanges):
+    for module in (mappedfile, writeropening):
         monkeypatch.setattr(module, "FIRST_SIZE", 600)
     monkeypatch.setattr(mappedfile, "_MOST_GROWTH", 600)
     monkeypatch.setattr(writablelog, "_LEAST_GROWTH", 100)

@@ -42,6 +42,7 @@ from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.retentionholds import LiveHolds, RecordedHolds
+    from reput.log.reader.storelog import StoreLog
     from reput.log.recovery.logstate import LogHead
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.queueoffsets import QueueFloors
@@ -52,7 +53,7 @@ __all__ = ["LogTrimmer", "preview"]
 
 
 def preview(
-    log: CommitLog,
+    log: StoreLog,
     holds: LiveHolds | RecordedHolds,
     physical_offset: int,
     unseen: str,
@@ -183,7 +184,7 @@ class LogTrimmer:
         return not_notified
 
 
-def _last_message(log: CommitLog) -> Hold:
+def _last_message(log: StoreLog) -> Hold:
     """Return the log's own need: the file of the last message stays, and all files after it."""
     last = log.last_record_offset
     if isinstance(log.files, LedgerFiles):
@@ -193,7 +194,7 @@ def _last_message(log: CommitLog) -> Hold:
     return Hold(last if is_known else log.max_physical_offset, "", "the last message stays")
 
 
-def _end_of_files(log: CommitLog, physical_offset: int, holds: Iterable[Hold]) -> int:
+def _end_of_files(log: StoreLog, physical_offset: int, holds: Iterable[Hold]) -> int:
     """Return where the log begins without the files below an offset that are not held."""
     limit = min([physical_offset, *(hold.physical_offset for hold in holds)])
     ends = [base + log.file_size for base in log.files.bases[:-1]]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
+    from reput.log.reader.storelog import StoreLog
     from reput.log.recovery.endsearch import RecoveryReport
-    from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.queueoffsets import QueueFloors
     from reput.plugin.hooktable import PluginHooks
     from reput.plugin.pluginset import PluginSet
@@ -44,7 +44,7 @@ class PluginOpener:
 
     root: str
     writable: bool
-    log: CommitLog
+    log: StoreLog
     disk: Disk
     clock: Callable[[], int]
     board: RunnerContext
@@ -227,7 +227,7 @@ def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) ->
 
 
 def known_progress(
-    log: CommitLog,
+    log: StoreLog,
     file: ProgressEntry,
     clean: bool,
     recovery: RecoveryReport,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import attrs
 
-from reput.dispatch.logtrimmer import preview
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.plugin.storeaccess import DROP, KEEP
 from reput.record.messages.coercion import shown
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.dispatch.retentionholds import LiveHolds, RecordedHolds
     from reput.files.system.disk import Disk
+    from reput.log.reader.storelog import StoreLog
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.receipts import BatchReceipt
     from reput.plugin.storeaccess import TrimReport
@@ -29,6 +29,36 @@ if TYPE_CHECKING:
 __all__ = ["PluginStore", "StoreAccessPoint", "StoreComponents"]
 
 
+class ReadOnlyPuts:
+    """In place of `PutPath` in a read-only store: each put is refused."""
+
+    direct = None
+
+    def use(self) -> None:
+        """Do nothing: no plugin sees a put."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return _refuse
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise ReadOnlyStoreError(
+        "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+    )
+
+
+@attrs.frozen(eq=False)
+class WriterComponents:
+    """The parts that only a writable store has."""
+
+    log: CommitLog
+    members: PluginLifecycle
+    trimming: LogTrimmer
+    """Removes files of the log."""
+    promote: Callable[[], None]
+    """Ends the role of a replica."""
+
+
 @attrs.frozen(eq=False)
 class StoreComponents:
     """The parts of an open store."""
@@ -36,29 +66,21 @@ class StoreComponents:
     root: str
     """The store's directory."""
     disk: Disk
-    log: CommitLog
+    log: StoreLog
     active: ActivePlugins
-    writes: PutPath
     holds: LiveHolds | RecordedHolds
     """Which parts of the log are needed: by running plugins, or by the last writer's records."""
-    members: PluginLifecycle | None = None
-    """The plugins of a writable store; None in a read-only one."""
-    trimming: LogTrimmer | None = None
-    """Removes files of the log; None in a read-only store."""
-    promote: Callable[[], None] | None = None
-    """Ends the role of a replica; None in a read-only store."""
+    writes: PutPath | ReadOnlyPuts = attrs.field(factory=ReadOnlyPuts)
+    writer: WriterComponents | None = None
+    """None in a read-only store."""
 
-    def writing(self) -> PluginLifecycle:
-        """Return the plugins of a writable store.
+    def writing(self) -> WriterComponents:
+        """Return the parts of a writable store.
 
         Raises:
             ReadOnlyStoreError: the store was opened to read.
         """
-        if self.members is None:
-            raise ReadOnlyStoreError(
-                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
-            )
-        return self.members
+        return _refuse() if self.writer is None else self.writer
 
     def trim_log(
         self, physical_offset: int, unseen: str, *, dry_run: bool, asker: str = ""
@@ -67,10 +89,10 @@ class StoreComponents:
         if unseen not in (KEEP, DROP):
             raise ValueError(f'unseen must be "{KEEP}" or "{DROP}", not {shown(unseen)}')
         if dry_run:
+            from reput.dispatch.logtrimmer import preview
+
             return preview(self.log, self.holds, physical_offset, unseen, asker)
-        self.writing()
-        assert self.trimming is not None
-        return self.trimming.run(physical_offset, unseen, asker)
+        return self.writing().trimming.run(physical_offset, unseen, asker)
 
 
 class StoreAccessPoint:
@@ -117,8 +139,8 @@ class StoreAccessPoint:
 
         Before the store is open this does nothing: opening calls `reput_work` in any case.
         """
-        if self._parts is not None and self._parts.members is not None:
-            self._parts.members.workers.wake(plugin)
+        if self._parts is not None and self._parts.writer is not None:
+            self._parts.writer.members.workers.wake(plugin)
 
     def renew_interest(self) -> None:
         """Ask all plugins again which messages their `reput_put` has to see.
@@ -171,11 +193,11 @@ class PluginStore(QueueReads):
         """See `StoreAccess.gets_messages`."""
         parts = self._point.parts
         each = parts.active.find(self._asker)
-        return parts.members is not None and each is not None and each.may_run
+        return parts.writer is not None and each is not None and each.may_run
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """See `StoreAccess.wait_flushed`."""
-        return self._point.parts.log.wait_flushed(physical_offset, seconds)
+        return self._point.parts.writing().log.wait_flushed(physical_offset, seconds)
 
     def trim_log(
         self,

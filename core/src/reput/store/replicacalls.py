@@ -9,9 +9,8 @@ from reput.store.operations.arguments import whole_number
 from reput.store.operations.queuereads import QueueReads
 
 if TYPE_CHECKING:
-    from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.log.writer.commitlog import CommitLog
-    from reput.store.pluginstore import StoreComponents
+    from reput.store.pluginstore import StoreComponents, WriterComponents
 
 __all__ = ["ReplicaCalls"]
 
@@ -52,9 +51,8 @@ class ReplicaCalls(QueueReads):
             OffsetOutOfRangeError: the log ends below ``physical_offset``.
             ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
         """
-        self._writing()
-        offset = whole_number("physical_offset", physical_offset)
-        return self.log.wait_flushed(offset, timeout)
+        log = self._writing().log
+        return log.wait_flushed(whole_number("physical_offset", physical_offset), timeout)
 
     def append_raw(
         self,
@@ -82,7 +80,7 @@ class ReplicaCalls(QueueReads):
                 (`ReadOnlyStoreError`), it is promoted, or its disk failed.
             TypeError: an argument of a wrong type.
         """
-        log = self._replica()
+        log = self._replica().log
         offset = whole_number("physical_offset", physical_offset)
         log.append_raw(offset, memoryview(data).cast("B"), last_record_offset)
 
@@ -100,18 +98,16 @@ class ReplicaCalls(QueueReads):
             ServiceNotAvailableError: the log cannot be flushed; the store stays a replica.
             OSError: the role cannot be recorded; the store stays a replica.
         """
-        self._replica()
-        assert self._parts.promote is not None
-        self._parts.promote()
+        self._replica().promote()
 
-    def _replica(self) -> CommitLog:
-        self._writing()
-        if self.log.master is None:
+    def _replica(self) -> WriterComponents:
+        writer = self._writing()
+        if writer.log.master is None:
             reason = "it takes puts; a new store is a replica if opened with master="
             raise NotReplicaError(self.root, f"it is not a replica; {reason}")
-        return self.log
+        return writer
 
-    def _writing(self) -> PluginLifecycle:
-        """Return the plugins of an open, writable store."""
+    def _writing(self) -> WriterComponents:
+        """Return the parts of an open, writable store."""
         self._check_open()
         return self._parts.writing()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 
 from reput.errors import OffsetOutOfRangeError, PluginError, PluginFlushError
 from reput.plugin.base import Plugin
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from reput.dispatch.statefiles.deadletters import DeadLetter
     from reput.log.damage import Loss
     from reput.log.recovery.endsearch import RecoveryReport
+    from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.receipts import BatchReceipt, Receipt
     from reput.plugin.storeaccess import TrimReport
     from reput.record.batch import DispatchBatch
@@ -68,12 +69,12 @@ class Store(ReplicaCalls, OfferedMethods):
         super().__init__(parts.active, closer.check_open)
         self.root = parts.root
         """The store's directory."""
-        self.writable = parts.members is not None
+        self.writable = parts.writer is not None
         """Whether it was opened with ``mode="w"``."""
         self.clean = clean
         """Whether the last writer had closed the store (false while a writer has it open)."""
-        self.log = parts.log
-        """The commit log; see `reput.log.LogView`."""
+        self.log = cast("CommitLog", parts.log)
+        """The commit log; see `reput.log.LogView`. In a read-only store it only has what reads."""
         self.config = parts.log.config
         """Options of the commit log."""
         self.recovery = recovery
@@ -184,8 +185,8 @@ class Store(ReplicaCalls, OfferedMethods):
             PluginFlushError: a plugin's flush failed or does not return; all else is on disk.
         """
         self._check_open()
-        members = self._parts.members
-        missed = {} if members is None else members.plugin_flusher.flush()
+        writer = self._parts.writer
+        missed = {} if writer is None else writer.members.plugin_flusher.flush()
         if missed:
             name = min(missed)
             others = ", ".join(sorted(missed.keys() - {name}))
@@ -286,7 +287,7 @@ class Store(ReplicaCalls, OfferedMethods):
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
             TypeError: ``plugin`` is neither a name nor an object, or ``options`` is not a mapping.
         """
-        live = self._writing()
+        live = self._writing().members
         return live.add(plugin_argument("plugin", plugin), table_argument("options", options))
 
     def remove_plugin(self, plugin: str) -> None:
@@ -296,7 +297,7 @@ class Store(ReplicaCalls, OfferedMethods):
             PluginError: it is not active, another one requires it, or it hangs in a call.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().remove(text_argument("plugin", plugin))
+        self._writing().members.remove(text_argument("plugin", plugin))
 
     def suspend_plugin(self, plugin: str) -> None:
         """Give a plugin no messages until it is resumed; a later opening remembers this.
@@ -305,7 +306,7 @@ class Store(ReplicaCalls, OfferedMethods):
             PluginError: it is not active.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().suspend(text_argument("plugin", plugin))
+        self._writing().members.suspend(text_argument("plugin", plugin))
 
     def resume_plugin(self, plugin: str) -> None:
         """Open a suspended, failed or halted plugin again, and let it catch up.
@@ -314,7 +315,7 @@ class Store(ReplicaCalls, OfferedMethods):
             PluginError: it is not active, hangs in a call, or cannot be opened.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().resume(text_argument("plugin", plugin))
+        self._writing().members.resume(text_argument("plugin", plugin))
 
     def dead_letters(self, plugin: str) -> list[DeadLetter]:
         """Return the messages that a plugin failed on and that its policy ``"skip"`` skipped.
@@ -361,11 +362,11 @@ class Store(ReplicaCalls, OfferedMethods):
         timeout = seconds_argument("timeout", timeout)
         progress = function_argument("progress", progress)
         chosen = None if plugins is None else self._active.used("plugins", plugins)
-        members = self._parts.members
-        if members is None:
+        writer = self._parts.writer
+        if writer is None:
             return True
         if self.config.reads_durable:
-            self.log.flusher.flush()  # only flushed records are dispatched
+            writer.log.flusher.flush()  # only flushed records are dispatched
         first, end, report = self.log.min_physical_offset, self.log.max_physical_offset, None
         if progress is not None:
             total = progress
@@ -373,8 +374,9 @@ class Store(ReplicaCalls, OfferedMethods):
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        seen = members.loop.wait(end, timeout, report, chosen)
-        for name in members.loop.stopped_below(end, chosen):
+        loop = writer.members.loop
+        seen = loop.wait(end, timeout, report, chosen)
+        for name in loop.stopped_below(end, chosen):
             if raise_suspended:
                 raise PluginError(name, "it gets no messages: resume it, or repair what stops it")
             logger.warning("the plugin gets no messages, so waiting ended plugin=%s", name)
@@ -392,7 +394,7 @@ class Store(ReplicaCalls, OfferedMethods):
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        return self._writing().loop.feed.watch(function)
+        return self._writing().members.loop.feed.watch(function)
 
     def work(self) -> int | None:
         """Run one slice of each plugin's due work, in a store that has no threads.
@@ -407,7 +409,7 @@ class Store(ReplicaCalls, OfferedMethods):
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        members = self._writing()
+        members = self._writing().members
         workers = members.workers
         if members.board.calls.threads:
             workers.wake_all()

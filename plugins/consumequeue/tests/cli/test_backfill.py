@@ -49,7 +49,7 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     file = StateFile.of(str(path), Disk()).entry("consumequeue")
     end = file.load().physical_offset
     file.save(Progress(0))
-    monkeypatch.setattr("reput.store.opening.assembly._CATCH_UP_FLUSH_SECONDS", 0)
+    monkeypatch.setattr("reput.store.opening.writeropening._CATCH_UP_FLUSH_SECONDS", 0)
 
     def interrupt(done, total):
         if done > end // 2:

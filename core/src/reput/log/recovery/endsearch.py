@@ -22,6 +22,7 @@ import numpy as np
 
 from reput.log.damage import Damage
 from reput.log.reader.batchreader import border_of
+from reput.log.reader.logend import LogEnd
 from reput.log.reader.logreader import store_timestamp_of
 from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.log.reader.resync import head_at, is_blank
@@ -73,6 +74,16 @@ class RecoveryReport:
     """A place whose last record was found to be as it was noted, if one was looked for."""
     clear_from: int = attrs.field(default=-1, eq=False, repr=False)
     """Where zeros begin that reach to the end of the last file; -1 if that is not known."""
+
+    @property
+    def log_end(self) -> LogEnd:
+        """The end, for a log that is opened there."""
+        return LogEnd(
+            self.end_offset,
+            self.last_record_offset,
+            self.last_store_timestamp,
+            is_damaged=self.finding is not None,
+        )
 
 
 _PHYSICAL_OFFSET = operator.attrgetter("physical_offset")

@@ -12,19 +12,18 @@ import contextlib
 import errno
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from reput.errors import (
     CreateMappedFileError,
     PutError,
-    ReadOnlyStoreError,
     ServiceNotAvailableError,
 )
 from reput.files.mappedfile import MappedFile
 from reput.files.preallocation import PREFAULT_STEP, Prefaulter
 from reput.log.reader.ledgerfiles import LedgerFiles
-from reput.log.reader.logreader import LogReader
+from reput.log.reader.storelog import StoreLog
 from reput.log.writer.appender import Appender
 from reput.log.writer.entryappender import EntryAppender
 from reput.log.writer.groupcommit import GroupCommit
@@ -40,10 +39,9 @@ if TYPE_CHECKING:
     from reput.files.preallocation import FileAllocator
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
-    from reput.log.damage import Damage
     from reput.log.lossledger import LossLedger
     from reput.log.reader.batchreader import CheckedRanges
-    from reput.log.reader.logend import LogEnd, Tail
+    from reput.log.reader.logend import LogEnd
     from reput.log.writer.appender import QueueKey
     from reput.record.entries import LastEntry
 
@@ -66,7 +64,7 @@ microseconds for each flush on ext4. One flush in many writes the zeros, so the 
 _LEAST_GROWTH, _MOST_GROWTH = 32 << 10, 2 << 20  # the same, and at most, if files grow
 
 
-class WritableLog(LogReader):
+class WritableLog(StoreLog):
     """A log that is open for reading and, after `start_writing`, for appending."""
 
     def __init__(
@@ -77,11 +75,8 @@ class WritableLog(LogReader):
         *,
         end: LogEnd,
         ledger: LossLedger | None = None,
-        damages: Sequence[Damage] = (),
-        allocator: FileAllocator | None = None,
+        allocator: FileAllocator,
         clock: Callable[[], int] | None = None,
-        follows: bool = False,
-        tail: Tail | None = None,
         threads: bool = True,
         checked: CheckedRanges | None = None,
         master: str | None = None,
@@ -89,13 +84,11 @@ class WritableLog(LogReader):
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
 
-        Args: those of `LogReader`, and
-            config: the log's options.
+        Args: those of `StoreLog`, and
             disk: file operations.
-            allocator: makes new files; None for a log that is only read.
+            allocator: makes new files.
             clock: returns now, ms; the system's when left out.
             threads: whether the log may start threads.
-            master: whose bytes the log is fed with; None if it takes puts.
             last_entry: of a log that DLedger keeps, to append entries after it; None to append
                 plain records.
         """
@@ -111,19 +104,13 @@ class WritableLog(LogReader):
         """Bytes of the log before each record."""
         super().__init__(
             files,
-            config.window_size,
+            config,
             ledger=ledger,
             end=end,
-            damages=damages,
-            keeps_records_after_damage=config.recovery == "reput",
-            follows=follows,
-            appender=None if follows else self._appender,
-            tail=tail,
             checked=checked,
+            master=master,
+            appender=self._appender,
         )
-        self.config = config
-        self.master = master
-        """Name of the master of a replica; None in a store that takes puts."""
         self.encoder = encoder
         self.store_host = encoder.store_host
         self.flusher = GroupCommit(self, self._appender)
@@ -142,8 +129,8 @@ class WritableLog(LogReader):
         self._prefaulter = Prefaulter()
         self._prefaults = threads
         self._flushes_puts = config.flush == "sync"
-        self._refusal: PutError | None = ReadOnlyStoreError(
-            "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
+        self._refusal: PutError | None = ServiceNotAvailableError(
+            "store", None, None, "it is not open for writing"
         )
         self.unflushed: list[MappedFile] = []
         """Files with bytes that are not on disk yet, oldest first; the last is the active file."""
@@ -170,8 +157,7 @@ class WritableLog(LogReader):
             self._begin(file, end_offset)
         if self._prefaults:
             self._prefaulter.start()
-        if self._allocator is not None:
-            self._allocator.start()
+        self._allocator.start()
 
     def note_dispatched(self) -> None:
         """Note for a broker that it has nothing to dispatch; for a log that DLedger keeps.
@@ -224,6 +210,10 @@ class WritableLog(LogReader):
     def flushed_offset(self) -> int:
         """Physical offset below which everything is on disk."""
         return self.flusher.flushed_offset
+
+    def flush_facts(self) -> dict[str, Any]:
+        """See `StoreLog.flush_facts`."""
+        return self.flusher.waits.facts()
 
     @property
     def last_record_offset(self) -> int:
@@ -307,8 +297,6 @@ class WritableLog(LogReader):
         return base
 
     def _new_file(self, base: int) -> MappedFile:
-        if self._allocator is None:
-            raise ServiceNotAvailableError("store", None, None, "it is not open for writing")
         self._disk.make_directory(self.files.directory)
         path = self.files.finish_adding(base) or self.files.add(base, self._allocator.take())
         size, grows = self.file_size, self.files.grows
@@ -379,7 +367,7 @@ class WritableLog(LogReader):
     def _prepare_next_file(self) -> None:
         """Have the next file made if half of this file is written, or if files are small."""
         left = self._appender.file_limit - self._appender.end_offset
-        if self._allocator is not None and left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
+        if left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
             self._allocator.prepare()
 
 

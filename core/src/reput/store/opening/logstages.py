@@ -12,19 +12,18 @@ import attrs
 
 from reput.errors import ConfigError, NotReplicaError
 from reput.files.filepool import FilePool
-from reput.files.preallocation import FileAllocator
 from reput.log.config import LOG_SECTION
 from reput.log.damage import Loss
 from reput.log.lossledger import LossLedger
 from reput.log.progress import ProgressEntry
 from reput.log.reader.batchreader import CheckedRanges
 from reput.log.reader.ledgerfiles import LedgerFiles, log_files
-from reput.log.reader.logend import LogEnd, Tail, Writer
+from reput.log.reader.logend import Tail, Writer
 from reput.log.reader.logreader import LogReader, check_names
+from reput.log.reader.storelog import StoreLog
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.endsearch import RecoveryReport, find_end
 from reput.log.recovery.ledgerend import entry_before_end
-from reput.log.writer.commitlog import CommitLog
 from reput.store.config import with_file_size
 
 if TYPE_CHECKING:
@@ -216,38 +215,22 @@ def open_log(
     settings: Settings,
     files: MappedFileQueue,
     found: LogFindings,
-    allocator: FileAllocator | None,
-    undoing: Rollback,
-) -> CommitLog:
-    """Open the log with the end that was found; it accepts no puts yet."""
+) -> StoreLog:
+    """Open the log of a read-only store, with the end that was found."""
     report = found.report
-    if not request.writable:
-        for damage in report.damages:
-            found.ledger.note(Loss.of(damage))
-    log = CommitLog(
+    for damage in report.damages:
+        found.ledger.note(Loss.of(damage))
+    log = StoreLog(
         files,
         settings.log,
-        request.disk,
-        end=LogEnd(
-            report.end_offset,
-            report.last_record_offset,
-            report.last_store_timestamp,
-            is_damaged=report.finding is not None,
-        ),
+        end=report.log_end,
         ledger=found.ledger,
-        # A writer has filled them.
-        damages=() if request.writable else report.damages,
-        allocator=allocator,
-        clock=request.clock,
-        follows=not request.writable,
-        tail=None if request.writable else Tail(files, locked.lock.writer, request.disk),
-        threads=request.threads,
+        damages=report.damages,
+        tail=Tail(files, locked.lock.writer, request.disk),
         # What another process appends from now on may be without checksums.
-        checked=found.checked if request.writable else found.checked.until(report.end_offset),
+        checked=found.checked.until(report.end_offset),
         master=settings.master,
-        last_entry=found.last_entry,
     )
-    undoing.in_any_case(log.close)
-    if not request.writable and locked.lock.writer() is Writer.OTHER:
+    if locked.lock.writer() is Writer.OTHER:
         log.settle(report.last_record_offset)
     return log

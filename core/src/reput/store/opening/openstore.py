@@ -8,12 +8,13 @@ The order of steps of a writer, with the reasons:
 2. plugins and options are built before anything is changed: a wrong option costs nothing
    (`stages.configure`, `logstages.find_files`);
 3. ``abort`` is written before any other change: the next opening notices a crash from here on
-   (`writerchanges.begin_changes`);
+   (`writeropening.begin_changes`);
 4. the log's valid end is found, and everything after it cut (`logstages.examine`,
-   `writerchanges.repair_log`);
+   `writeropening.repair_log`);
 5. plugins load, cut what they have beyond that end, and say from where they need messages;
 6. plugins that keep queue offsets catch up, as a put needs the next queue offsets;
-7. threads are started, and puts accepted (5 to 7: `assembly.start_writing`).
+7. threads are started, and puts accepted (5 to 7:
+   `writeropening.start_writing`).
 
 A reader's opening is the same without the changes.
 
@@ -30,19 +31,16 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import attrs
-
 from reput.errors import ResourceLimitError
 from reput.files.system.disk import Disk, system_clock
 from reput.plugin.base import Plugin
 from reput.record.messages.coercion import shown
 from reput.store.config import read_sections
 from reput.store.directory.problems import StoreProblems
-from reput.store.opening.assembly import close_plugins, start_reading, start_writing
-from reput.store.opening.logstages import examine, find_files, open_log
+from reput.store.opening.assembly import close_plugins, open_to_read
+from reput.store.opening.logstages import find_files
 from reput.store.opening.rollback import Rollback
 from reput.store.opening.stages import OpenRequest, configure, lock_store
-from reput.store.opening.writerchanges import begin_changes, repair_log
 from reput.store.operations.arguments import (
     flag_argument,
     function_argument,
@@ -201,25 +199,16 @@ def _open(request: OpenRequest, undoing: Rollback) -> Store:
     undoing.when_failed(functools.partial(close_plugins, locked, settings.plugins))
     files, settings = find_files(request, locked, settings, undoing)
     if request.writable:
-        started = begin_changes(request, locked, settings, files, undoing)
-        found = examine(request, locked, settings, files)
-        undoing.forget(started.take_back)
-        found = repair_log(request, locked, settings, found, undoing)
-        log = open_log(request, locked, settings, files, found, started.allocator, undoing)
+        # Only here, as a reader needs none of it.
+        from reput.store.opening.writeropening import open_to_write as open_rest
     else:
-        found = examine(request, locked, settings, files)
-        log = open_log(request, locked, settings, files, found, None, undoing)
-        if log.max_physical_offset > found.report.end_offset:
-            # What looked like damage at the end was a record that another process was writing.
-            found = attrs.evolve(found, report=attrs.evolve(found.report, finding=None))
-    undoing.in_any_case(locked.calls.refuse)  # undone first, so that no hook is called after it
-    start = start_writing if request.writable else start_reading
-    store = start(request, locked, settings, found, log, undoing)
+        open_rest = open_to_read
+    store = open_rest(request, locked, settings, files, undoing)
     logger.info(
         "opened root=%s writable=%s clean=%s max_physical_offset=%d",
         request.root,
         request.writable,
         locked.clean,
-        found.report.end_offset,
+        store.recovery.end_offset,
     )
     return store

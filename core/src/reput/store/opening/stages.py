@@ -1,7 +1,7 @@
 """The first stages of opening a store, its lock and its settings; they change nothing but the lock.
 
 `reput.store.opening.openstore` has the order of all stages. Those of the log follow in
-`reput.store.opening.logstages`, and a writer's changes are in `reput.store.opening.writerchanges`.
+`reput.store.opening.logstages`, and a writer's changes are in `reput.store.opening.writeropening`.
 
 Each stage gets the results of earlier stages, does not change them, and returns its own result; how
 to undo it is entered into a `Rollback`.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginrunner import PluginRunner
     from reput.dispatch.runtime.reputloop import ReputLoop
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginState
+    from reput.log.reader.storelog import StoreLog
     from reput.log.recovery.endsearch import RecoveryReport
-    from reput.log.writer.commitlog import CommitLog
     from reput.store.operations.activeplugins import ActivePlugins
 
 __all__ = ["facts_of", "live_state", "recorded_state"]
@@ -24,7 +24,7 @@ __all__ = ["facts_of", "live_state", "recorded_state"]
 _COUNTED_SIZE = 64 << 20  # bytes of backlog in which messages are counted; beyond, estimated
 
 
-def facts_of(log: CommitLog, recovery: RecoveryReport, active: ActivePlugins) -> dict[str, Any]:
+def facts_of(log: StoreLog, recovery: RecoveryReport, active: ActivePlugins) -> dict[str, Any]:
     """Return the facts about log, recovery, reads and plugins."""
     reports = dict(active.usable("report"))
     plugins = {}
@@ -34,7 +34,7 @@ def facts_of(log: CommitLog, recovery: RecoveryReport, active: ActivePlugins) ->
         plugins[state.name] = {**_reported(reports.get(state.name)), **known}
     return {
         "log": {
-            "flush_waits": log.flusher.waits.facts(),
+            "flush_waits": log.flush_facts(),
             "min_physical_offset": log.min_physical_offset,
             "max_physical_offset": log.max_physical_offset,
             "file_size": log.file_size,
@@ -68,7 +68,7 @@ def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:
 
 
 def live_state(
-    runner: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
+    runner: PluginRunner, loop: ReputLoop, log: StoreLog, config: DispatchConfig, version: str
 ) -> PluginState:
     """Return the state of a plugin of a writable store."""
     state, error, halted = runner.phase.shown, runner.last_error, loop.board.halted
@@ -84,7 +84,7 @@ def live_state(
 def recorded_state(
     runner: PluginRunner,
     record: StoredPluginState,
-    log: CommitLog,
+    log: StoreLog,
     config: DispatchConfig,
     version: str,
 ) -> PluginState:
@@ -99,7 +99,7 @@ def recorded_state(
 
 def _state(
     runner: PluginRunner,
-    log: CommitLog,
+    log: StoreLog,
     config: DispatchConfig,
     version: str,
     state: str,
@@ -123,7 +123,7 @@ def _state(
     )
 
 
-def _lag(log: CommitLog, position: int, end: int) -> tuple[int, bool]:
+def _lag(log: StoreLog, position: int, end: int) -> tuple[int, bool]:
     """Return the number of messages between two offsets, and whether they were counted."""
     if position >= end:
         return 0, True

@@ -14,10 +14,9 @@ from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
 from reput.signalsafe import SafeEvent, locks_released, new_lock
 
 if TYPE_CHECKING:
-    from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.dispatch.runtime.hookcalls import HookCalls
     from reput.log.recovery.checkpoint import AbortFile
-    from reput.store.pluginstore import StoreComponents
+    from reput.store.pluginstore import StoreComponents, WriterComponents
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +100,8 @@ class Closer:
         seconds = self.timeout_ms / 1_000 if timeout is None else timeout
         # If this is a signal handler that interrupted a call, the threads waited for below may need
         # locks that the call holds.
-        self.parts.log.end_interrupted_append(refusal)
+        if self.parts.writer is not None:
+            self.parts.writer.log.end_interrupted_append(refusal)
         with locks_released():
             if not self._once.run(functools.partial(self._close, refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
@@ -115,20 +115,19 @@ class Closer:
                 call.wait(idle=self.timeout_ms / 1_000)
             self.release()
             return
-        parts, members = self.parts, self.parts.members
-        if members is not None:
-            members.workers.stop()  # first, so that what they put is dispatched and flushed
-        if parts.trimming is not None:
-            parts.trimming.stop()
+        writer = self.parts.writer
+        if writer is not None:
+            writer.members.workers.stop()  # first, so that what they put is dispatched and flushed
+            writer.trimming.stop()
         self.is_closed = True
         try:
-            parts.log.refuse(refusal)
-            if members is not None:
-                self._finish(members, seconds)
+            if writer is not None:
+                writer.log.refuse(refusal)
+                self._finish(writer, seconds)
         finally:
             try:
-                if members is not None:
-                    members.plugin_flusher.end()
+                if writer is not None:
+                    writer.members.plugin_flusher.end()
                 # No hook is called from here on: a thread that returns late from one plugin must
                 # not go on to another plugin, which is closed.
                 self.calls.refuse()
@@ -136,8 +135,9 @@ class Closer:
             finally:
                 self.release()
 
-    def _finish(self, members: PluginLifecycle, seconds: float) -> None:
-        log, loop, plugin_flusher = self.parts.log, members.loop, members.plugin_flusher
+    def _finish(self, writer: WriterComponents, seconds: float) -> None:
+        log, members = writer.log, writer.members
+        loop, plugin_flusher = members.loop, members.plugin_flusher
         try:
             # The log first: with `flush="sync"` only what is on disk is dispatched. If the flush
             # fails, there is nothing to wait for.

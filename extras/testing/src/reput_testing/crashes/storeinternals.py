@@ -30,9 +30,8 @@ class StoreInternals:
 
 def store_internals(store: Store) -> StoreInternals:
     """Return the parts of ``store``, which is open for writing."""
-    members, trimming = store._parts.members, store._parts.trimming
-    assert members is not None
-    assert trimming is not None
+    writer = store._parts.writing()
+    members, trimming = writer.members, writer.trimming
     return StoreInternals(members.loop, members.workers, members.plugin_flusher, members, trimming)
 
 
@@ -45,10 +44,11 @@ def kill(store: Store) -> None:
     """
     closer, parts = store._closer, store._parts
     closer.is_closed = True
-    parts.log.refuse(StoreClosedError(parts.root))
-    if parts.members is not None:
-        parts.members.workers.stop()
-        parts.members.loop.stop()
-        parts.members.plugin_flusher.stop()
-        parts.members.plugin_flusher.end()
+    if parts.writer is not None:
+        parts.writer.log.refuse(StoreClosedError(parts.root))
+        members = parts.writer.members
+        members.workers.stop()
+        members.loop.stop()
+        members.plugin_flusher.stop()
+        members.plugin_flusher.end()
     closer.release()
