@@ -1,9 +1,10 @@
-"""How long a slow plugin's thread rests, by what it needs to keep up."""
+"""Which plugin is slow, and how long its thread rests, by what it needs to keep up."""
 
 from __future__ import annotations
 
 import pytest
 
+from reput.dispatch.runtime.pluginstate import LiveFigures
 from reput.dispatch.runtime.readgroup import CAUGHT_UP, LONGEST_PAUSE, Throttle
 
 RATE = 3_000_000  # bytes of the log a second
@@ -71,3 +72,19 @@ def test_rests_shrink_while_it_is_behind_and_grow_when_it_has_caught_up():
     times = [pace.pause(0.001, each) / 0.001 for each in behind]
 
     assert times == pytest.approx([9.5, 4.75, 2.375, 4.75, 9.5, 4.75])
+
+
+@pytest.mark.parametrize(
+    ("messages", "waited", "is_slow"),
+    [(10, 0.003, True), (10, 0.001, False), (10_000, 0.009, False), (10_000, 0.011, True)],
+)
+def test_a_plugin_that_waits_is_slow_unless_its_batches_are_large(messages, waited, is_slow):
+    figures = LiveFigures()
+
+    for _ in range(5):
+        assert not figures.is_slow
+        figures.count(messages, 0.004 + waited, 0.004)
+
+    assert (figures.is_slow, figures.is_quick) == (is_slow, not is_slow)
+    figures.count(messages, 0.004, 0.004)
+    assert not figures.is_slow

@@ -99,6 +99,10 @@ _RECENT_COUNT = 5
 _LONG_BATCH = 0.05  # seconds
 _SHORT_BATCH = 0.005  # seconds; a batch done by then delays no other plugin
 _LONG_MESSAGE = 2e-6  # seconds; plugins that work on columns take a quarter of it
+_LONG_WAIT = 0.002  # seconds
+_LONG_WAIT_MESSAGE = 1e-6
+"""Seconds; in a large batch a plugin waits several times for the interpreter lock, which threads
+that put messages have meanwhile. This takes a fifth of it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -162,8 +166,8 @@ class LiveFigures:
     failure_count: int = 0
     _slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
     """For each of the last batches, whether it took long."""
-    _blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """For each of the last batches, seconds in which the plugin slept or waited."""
+    _blocked: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    """For each of the last batches, whether the plugin slept or waited for long."""
 
     def count(self, messages: int, seconds: float, processor_seconds: float) -> None:
         """Count a batch of ``messages`` messages that was dispatched."""
@@ -175,7 +179,8 @@ class LiveFigures:
         self._slow.append(
             seconds > _LONG_BATCH or (seconds > _SHORT_BATCH and seconds > messages * _LONG_MESSAGE)
         )
-        self._blocked.append(max(seconds - processor_seconds, 0.0))
+        waited = seconds - processor_seconds
+        self._blocked.append(waited > _LONG_WAIT and waited > messages * _LONG_WAIT_MESSAGE)
 
     def forget_times(self) -> None:
         """Judge the speed only by batches from now on."""
@@ -199,7 +204,7 @@ class LiveFigures:
     @property
     def blocks(self) -> bool:
         """Whether the plugin waited in every one of the last batches."""
-        return len(self._blocked) == _RECENT_COUNT and min(self._blocked) > 0.002
+        return len(self._blocked) == _RECENT_COUNT and all(self._blocked)
 
     @property
     def works_long(self) -> bool:
