@@ -46,6 +46,7 @@ mod _kernels {
         put::appender::Appender,
         put::chunk::append_rows,
         put::interest::{concerns_any, concerns_columns},
+        put::pieces::write_pieces,
         put::rows::{queue_offsets_of_rows, rows_of_columns, rows_of_messages},
         read::pieces::read_pieces,
         read::sound::{sound_columns, sound_messages},

@@ -8,6 +8,7 @@ import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from reput.files.filepool import FilePool, Handle, ReplacedError, kept_count
@@ -190,6 +191,25 @@ def test_no_more_stay_open_than_allowed_and_those_in_frequent_use_do(tmp_path):
 
     assert opened.count(often) <= 3  # the others fill the pool three times
     assert all(opened.count(name) == 1 for name in names[1:])
+
+
+@pytest.mark.parametrize("max_open", [0, 1, 64])
+def test_pieces_of_more_files_than_stay_open_are_all_written(tmp_path, max_open):
+    paths = [str(tmp_path / f"{number}") for number in range(40)]
+    for path in paths:
+        open(path, "wb").close()
+    disk = SlowDisk("none")
+    pool = FilePool(disk, max_open, write=True)
+    data = np.frombuffer(b"abcdef", np.uint8)
+
+    pool.write_pieces([(path, data[n % 5 :], n) for n, path in enumerate(paths * 2)])
+
+    assert disk.open_count <= max_open
+    for number, path in enumerate(paths):
+        first, second = b"abcdef"[number % 5 :], b"abcdef"[(number + 40) % 5 :]
+        expected = (bytes(number) + first).ljust(number + 40, b"\0") + second
+        with open(path, "rb") as file:
+            assert file.read() == expected
 
 
 def test_an_error_that_is_kept_does_not_keep_the_file_open(paths):

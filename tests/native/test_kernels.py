@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
+from reput.files.system.disk import write_pieces
 from reput.files.system.vectoredread import read_pieces
 from reput.log.writer.appender import (
     append_rows,
@@ -61,6 +62,7 @@ OTHERS = (
     topic_table,
     whole_columns,
     whole_messages,
+    write_pieces,
 )
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -304,10 +306,10 @@ def test_keys_of_topics_beside_the_table_are_those_of_python(codes):
     assert outcome(keys_of_texts, *keys) == outcome(keys_of_texts.__wrapped__, *keys)
 
 
-READING = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages)
+BYTES = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages, write_pieces)
 
 
-@pytest.mark.parametrize("kernel", KERNELS + READING, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("kernel", KERNELS + BYTES, ids=lambda kernel: kernel.__name__)
 @pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70, np.zeros((2, 2))])
 def test_arguments_that_are_no_columns_fail_as_in_python(kernel, argument):
     count = kernel.__wrapped__.__code__.co_argcount

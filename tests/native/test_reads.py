@@ -1,4 +1,7 @@
-"""Reads of queues give the same with both engines: messages, holes, statuses, columns."""
+"""Reads of queues give the same with both engines: messages, holes, statuses, columns.
+
+So do writes of pieces.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
+from reput.files.system.disk import write_pieces
 from reput.files.system.vectoredread import read_pieces
 from reput.record import Encoder, Message
 from reput_consumequeue.reader import queueread
@@ -100,6 +104,40 @@ def test_an_error_of_the_disk_is_that_of_python(tmp_path):
 
     assert found.value.args == expected.value.args
     os.close(directory)
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (None, None),
+        ((-1, np.zeros(1, np.uint8), 0), OSError),
+        ((0, np.zeros(1, np.uint8), -1), OSError),
+        ((0, "text", 0), TypeError),
+    ],
+)
+def test_pieces_are_written_in_their_order_up_to_an_error_as_in_python(tmp_path, bad, kind):
+    def outcome(write):
+        files = [os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in "ab"]
+        data = [np.frombuffer(b"%d" % number * 3, np.uint8) for number in range(6)]
+        pieces = [(files[number % 2], data[number], number) for number in range(6)]
+        pieces += [(files[0], data[0], 20)] if bad is None else [bad, (files[0], data[0], 20)]
+        error = None
+        try:
+            write(pieces)
+        except (OSError, TypeError) as raised:
+            error = raised
+        found = [os.pread(each, 99, 0) for each in files]
+        for each in files:
+            os.close(each)
+        return found, type(error), str(error)
+
+    found = outcome(write_pieces)
+
+    assert found == outcome(write_pieces.__wrapped__)
+    (first, second), error, _ = found
+    assert (second, first[:7]) == (b"\x001133555", b"0022444")
+    assert first[7:] == (b"" if bad else bytes(13) + b"000")
+    assert issubclass(error, kind) if kind else error is type(None)
 
 
 # --------------------------------------------------------------------------- messages of records

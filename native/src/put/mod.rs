@@ -6,6 +6,7 @@ pub mod chunk;
 mod columns;
 pub mod end;
 pub mod interest;
+pub mod pieces;
 pub mod putter;
 mod queues;
 mod receipt;

@@ -174,9 +174,9 @@ impl Region {
     }
 }
 
-/// Write to a file, whose cache its map shows.
-fn write_through(descriptor: i32, position: usize, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the region's keeper keeps it open; it is not closed here.
+/// Write to a file, whose cache its maps show.
+pub fn write_through(descriptor: i32, position: usize, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the caller, or the region's keeper, keeps it open; it is not closed here.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
     file.write_all_at(bytes, position as u64)
 }

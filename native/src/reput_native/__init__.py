@@ -42,6 +42,7 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     units_by_queue,
     whole_columns,
     whole_messages,
+    write_pieces,
     write_sockets,
 )
 
@@ -78,5 +79,6 @@ __all__ = [
     "units_by_queue",
     "whole_columns",
     "whole_messages",
+    "write_pieces",
     "write_sockets",
 ]

@@ -18,7 +18,7 @@ from reput.files.readmap import ReadMaps
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reput.files.system.disk import Buffer, Disk
 
@@ -128,6 +128,24 @@ class FilePool:
             del held
             if self._dropped:
                 self._close_dropped()
+
+    def write_pieces(self, pieces: Sequence[tuple[str | Handle, Any, int]]) -> None:
+        """Call `Disk.write_pieces` on pooled files, a part of the pool's descriptors at a time."""
+        step = max(self._max_open // 8, 1)
+        for first in range(0, len(pieces), step):
+            part = pieces[first : first + step]
+            held = [self._held(file) for file, _, _ in part]
+            try:
+                self._disk.write_pieces(
+                    [
+                        (each.descriptor, data, position)
+                        for each, (_, data, position) in zip(held, part, strict=True)
+                    ]
+                )
+            finally:
+                del held
+                if self._dropped:
+                    self._close_dropped()
 
     def flush(self, file: str | Handle) -> None:
         """Call `Disk.flush` on a pooled file."""

@@ -36,6 +36,7 @@ from reput_consumequeue.queue.queueledger import QueueLedger
 from reput_consumequeue.queue.queuenames import NAMES_MAX, TopicNames, check_name
 from reput_consumequeue.queue.queuetable import QueueTable
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
+from reput_consumequeue.queue.unitwrites import UnitWrites
 from reput_consumequeue.queuefiles import first_size
 from reput_consumequeue.queuelist import QUEUE_ID_MAX, Listed, listed
 from reput_consumequeue.reader.queueread import read
@@ -329,15 +330,23 @@ class ConsumeQueuePlugin(reput.Plugin):
             self._noted.begin(self.queues)
         times.note(batch)
         source = ExtendSource.of(batch) if self.config.extend else None
-        for run in runs(batch):
-            self._append(run, source, batch)
+        writes = UnitWrites(self.files)
+        try:
+            for run in runs(batch):
+                self._append(run, writes, source, batch)
+        finally:
+            writes.write()  # also if the file of another queue cannot be created
         if self.context.light_queues:
             # After the queues of the messages themselves, as in RocketMQ.
             for run in light_runs(batch):
                 self._append(run)
 
     def _append(
-        self, run: UnitRun, source: ExtendSource | None = None, batch: DispatchBatch | None = None
+        self,
+        run: UnitRun,
+        writes: UnitWrites | None = None,
+        source: ExtendSource | None = None,
+        batch: DispatchBatch | None = None,
     ) -> None:
         topic, queue_id, data, queue_offsets, ends, consecutive = run
         queue = self.queues.get((topic, queue_id))
@@ -353,7 +362,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             return
         if queue.extend is not None:
             queue.extend.source = source
-        queue.append_run(data, queue_offsets, ends, consecutive=consecutive)
+        queue.append_run(data, queue_offsets, ends, consecutive=consecutive, writes=writes)
 
     def _refuse(self, topic: str, count: int) -> None:
         # A log may hold as many hostile names as messages; not all of them are remembered.

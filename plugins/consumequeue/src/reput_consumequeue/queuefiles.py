@@ -178,6 +178,12 @@ class QueueFiles(RecordFiles):
             position += len(part)
             unit += len(part) // unit_size
 
+    def place_in_active(self, unit: int, count: int) -> tuple[str, int] | None:
+        """Return path and file position of units that all go to the file written last."""
+        if self._active_base <= unit and unit + count <= self._active_stop:
+            return self._active_path, (unit - self._active_base) * self.record_size
+        return None
+
     def _activate(self, base: int) -> None:
         if not self.bases or base > self.bases[-1]:
             self.make(base)

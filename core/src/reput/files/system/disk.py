@@ -14,6 +14,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from reput.engine import kernel
 from reput.errors import UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.diskfull import FlushFailedError
@@ -37,6 +38,19 @@ _OPEN: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ_AT_ONCE: Final = 1 << 16  # bytes read before the file's size is asked
 _CLEAR_SIZE: Final = 1 << 20  # bytes read, and zeroed, at a time
 _ZEROS: Final = bytes(_CLEAR_SIZE)
+
+
+@kernel
+def write_pieces(pieces: Sequence[tuple[int, Any, int]]) -> None:
+    """Write pieces in their order, each as `Disk.write` does.
+
+    Args:
+        pieces: of each the descriptor, the bytes as ``(n,)`` uint8, and the file position.
+    """
+    for descriptor, data, position in pieces:
+        written = 0
+        while written < len(data):  # a signal or a nearly full disk cut it short
+            written += os.pwrite(descriptor, data[written:], position + written)
 
 
 class Disk(DirectoryTree):
@@ -190,6 +204,20 @@ class Disk(DirectoryTree):
         view = memoryview(data)
         while written < len(view):  # a signal or a nearly full disk cut it short
             written += self.write_some(descriptor, view[written:], position + written)
+
+    def write_pieces(self, pieces: Sequence[tuple[int, Any, int]]) -> None:
+        """Write many pieces, also of several files, in their order; see `write_pieces`.
+
+        The interpreter lock is released once. After an error some pieces may have been written.
+        """
+        mine = type(self)
+        if mine.write is Disk.write and mine.write_some is Disk.write_some:
+            if self._root.frozen_reason is not None:
+                self._root.require_open()
+            write_pieces(pieces)
+            return
+        for descriptor, data, position in pieces:
+            self.write(descriptor, data.data, position)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write a first part of ``data``, often all; return its size. Callers use `write`."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput_consumequeue.derived.unitspace import UnitSpace
+    from reput_consumequeue.queue.unitwrites import UnitWrites
     from reput_consumequeue.recordfiles import FileSet
 
 __all__ = ["DerivedQueue"]
@@ -51,6 +52,7 @@ class DerivedQueue(ConsumeQueue):
         ends: npt.NDArray[np.int64],
         *,
         consecutive: bool,
+        writes: UnitWrites | None = None,
     ) -> None:
         """See `ConsumeQueue.append_run`; the rules are those of this module."""
         first = int(ends.searchsorted(self.max_physical_offset, "right"))

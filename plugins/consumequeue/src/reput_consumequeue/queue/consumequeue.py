@@ -14,6 +14,7 @@ rebuilt from a log that no longer has the messages.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput_consumequeue.extend.extendfiles import ExtendFiles
+    from reput_consumequeue.queue.unitwrites import UnitWrites
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class ConsumeQueue:
         ends: npt.NDArray[np.int64],
         *,
         consecutive: bool,
+        writes: UnitWrites | None = None,
     ) -> None:
         """Add the units of one batch that belong to this queue.
 
@@ -98,6 +101,7 @@ class ConsumeQueue:
             queue_offsets: ``(n,)`` queue offset that each record states.
             ends: ``(n,)`` physical offset after each record, ascending.
             consecutive: whether each queue offset is the one before it plus 1.
+            writes: what writes them, and moves the extent then; here and now when left out.
         """
         first = 0
         if int(ends[0]) <= self.max_physical_offset:
@@ -112,9 +116,9 @@ class ConsumeQueue:
             physical_offset = UNIT.unpack(_units(data, first, first + 1))[0]
             self._begin(begins - self._lost_before(begins, physical_offset))
         if consecutive and queue_offset == self.max_offset:
-            self._write(data[first * UNIT_SIZE :], int(ends[-1]))
+            self._write(data[first * UNIT_SIZE :], int(ends[-1]), writes)
         else:
-            self._append_unlike(data, queue_offsets, ends, first)
+            self._append_unlike(data, queue_offsets, ends, first, writes)
 
     def _begin(self, queue_offset: int) -> None:
         """Create the first file of an empty queue.
@@ -141,6 +145,7 @@ class ConsumeQueue:
         queue_offsets: npt.NDArray[np.int64],
         ends: npt.NDArray[np.int64],
         first: int,
+        writes: UnitWrites | None,
     ) -> None:
         """Apply the rules to a run that is not what should come next, stretch by stretch.
 
@@ -184,7 +189,7 @@ class ConsumeQueue:
             next_offset += stop - start
         if parts:
             whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
-            self._write(whole, int(ends[last]))
+            self._write(whole, int(ends[last]), writes)
 
     def _were_lost(self, count: int, start: int, end: int) -> bool:
         """Return whether ``count`` records may have been lost between two physical offsets.
@@ -242,15 +247,24 @@ class ConsumeQueue:
         self._begin_file(base, gone_units(queue_offset - base, min_physical_offset))
         self.min_offset = self.max_offset = queue_offset
 
-    def _write(self, data: memoryview, end: int) -> None:
+    def _write(self, data: memoryview, end: int, writes: UnitWrites | None = None) -> None:
+        count = len(data) // self.files.record_size
+        if writes is not None and self.extend is None:
+            place = self.files.place_in_active(self.max_offset, count)
+            if place is not None:  # else a file is created, in the order of a single write
+                writes.add(*place, data, partial(self._grow, count, end))
+                return
         if self.extend is not None:
             data = self.extend.addressed(data)
         self.files.write(self.max_offset, data)
         if self.extend is not None:
             self.extend.keep()
+        self._grow(count, end)
+
+    def _grow(self, count: int, end: int) -> None:
         # Readers look at the extent first, so it must grow after the bytes are written.
         self.max_physical_offset = end
-        self.max_offset += len(data) // self.files.record_size
+        self.max_offset += count
 
 
 def _units(data: memoryview, first: int, stop: int) -> memoryview:
