@@ -13,10 +13,14 @@ from reput_client.remoting import (
     Heartbeat,
     PullAnswer,
     PullFlag,
+    QueueLocks,
+    QueueName,
     QueueOf,
     RequestCode,
     ResponseCode,
     Subscription,
+    decode_locked,
+    write_body,
 )
 from reput_consumer import MessageQueue
 
@@ -134,6 +138,50 @@ def until(is_so, served):
             return
         served.on_loop(lambda: None)
     assert is_so()
+
+
+GROUPS = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+TOPICS = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+OPTIONS = RequestCode.UPDATE_BROKER_CONFIG
+
+
+def of_topic(perm):
+    row = {"topicName": "orders", "readQueueNums": 4, "writeQueueNums": 4, "perm": perm}
+    return write_body({"topicConfigList": [row]})
+
+
+@pytest.mark.parametrize(
+    ("code", "off", "on"),
+    [
+        (
+            GROUPS,
+            b'{"groupName":"billing","consumeEnable":false}',
+            b'{"groupName":"billing","consumeEnable":true}',
+        ),
+        (TOPICS, of_topic(2), of_topic(6)),
+        (OPTIONS, b"brokerPermission=2", b"brokerPermission=6"),
+    ],
+    ids=["group", "topic", "broker"],
+)
+def test_an_ordered_member_that_waits_gets_nothing_once_it_may_not_read(served, code, off, on):
+    put(served, "a")
+    one, other, operator = served.peer(), served.peer(), served.peer()
+    held, queue = served.server.broker.held, QueueName("orders", "broker-a", 0)
+
+    def locked(peer, client_id):
+        asked = QueueLocks(group=GROUP, client_id=client_id, queues=frozenset({queue}))
+        return decode_locked(peer.ask(RequestCode.LOCK_BATCH_MQ, body=asked.encode()).body)
+
+    assert locked(one, "one") == {queue}
+    one.send(Command.request(PULL, pull(1, sys_flag=WAITING)))
+    until(lambda: len(held) == 1, served)
+    assert operator.ask(code, body=off).code == ResponseCode.SUCCESS
+    put(served, "b")
+
+    assert one.receive().code == ResponseCode.NO_PERMISSION
+    assert (locked(one, "one"), locked(other, "other")) == ({queue}, set())
+    assert operator.ask(code, body=on).code == ResponseCode.SUCCESS
+    assert len(bodies(one.ask(PULL, pull(1, sys_flag=WAITING)))) == 1
 
 
 def test_a_pull_ends_with_its_connection(served):

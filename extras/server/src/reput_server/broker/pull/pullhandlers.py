@@ -266,6 +266,8 @@ class PullHandlers:
         """Answer a pull that waited, unless there is nothing still."""
         request, pull = waiting.request, waiting.pull
         try:
+            if self._readable(pull) is None:  # the group may have been paused since
+                await self._check(pull)
             result = await self._read(pull, waiting.selector)
             if self._hold(waiting, result):
                 return
