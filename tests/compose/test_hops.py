@@ -19,11 +19,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 26,
     "dispatch": 126,
-    "flush": 127,
+    "flush": 120,
     "read": 46,
-    "close": 154,
-    "open": 606,
-    "open after a kill": 923,
+    "close": 149,
+    "open": 605,
+    "open after a kill": 920,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -366,7 +366,8 @@ class FilesPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self):
-        self.disk.run_parallel(lambda paths: list(map(self.pool.flush, paths)), self.paths)
+        work, at_once = self.pool.flush, self.disk.flushes_at_once
+        run_parallel(lambda paths: list(map(work, paths)), self.paths, at_once)
 
     @reput.hookimpl
     def reput_close(self):
@@ -530,7 +531,7 @@ def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_
         (tmp_path / path).touch()
 
     monkeypatch.setattr(heart, "beat", lambda: beats.append(1))
-    disk.run_parallel(lambda items: list(map(pool.flush, items)), paths)
+    run_parallel(lambda items: list(map(pool.flush, items)), paths, disk.flushes_at_once)
 
     assert len(beats) >= len(paths)
     pool.close()

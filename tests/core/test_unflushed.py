@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from reput.files import DirtyFiles, Disk, FlushFailedError, is_disk_full
+from reput.files import DirtyFiles, Disk, FlushFailedError, dirtyfiles, is_disk_full
 from reput_testing import FaultyDisk
 
 
@@ -134,7 +134,7 @@ def test_a_flush_that_found_the_disk_full_is_made_again(disk, tmp_path, where):
 
 
 @pytest.mark.parametrize("order", [["lost", "full"], ["full", "lost"]])
-def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order):
+def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order, monkeypatch):
     errors = {
         "lost": FlushFailedError(errno.ENOSPC, "fsync said so"),
         "full": OSError(errno.ENOSPC, "no space"),
@@ -143,7 +143,7 @@ def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order)
     def flush(file):
         raise errors[file]
 
-    def side_by_side(work, items):  # all are under way when the first one fails
+    def side_by_side(work, items, at_once):  # all are under way when the first one fails
         found = []
         for item in items:
             try:
@@ -152,7 +152,7 @@ def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order)
                 found.append(error)
         raise found[0]
 
-    disk.run_parallel = side_by_side
+    monkeypatch.setattr(dirtyfiles, "run_parallel", side_by_side)
     notes = DirtyFiles(disk, flush)
     for file in order:
         notes.written(file)

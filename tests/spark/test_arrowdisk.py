@@ -177,7 +177,6 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
     made_of_these |= {
         "create_fresh",
         "clear",
-        "run_parallel",
         "monotonic",
         "sleep",
         "at",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from reput.files.system.diskfull import FlushFailedError as FlushFailedError
     from reput.files.system.diskfull import is_disk_full as is_disk_full
     from reput.files.system.filewatch import FileWatch as FileWatch
+    from reput.files.system.parallelflush import run_parallel as run_parallel
     from reput.files.system.vectoredread import read_pieces as read_pieces
     from reput.signalsafe import new_lock as new_lock
 
@@ -59,6 +60,7 @@ _EXPORTS = {
     "create_temporary_file": "filecreation",
     "create_file": "filecreation",
     "new_lock": "reput.signalsafe",
+    "run_parallel": "system.parallelflush",
     "read_pieces": "system.vectoredread",
     "system_clock": "system.disk",
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from reput.files.system.diskfull import FlushFailedError, is_disk_full
+from reput.files.system.parallelflush import run_parallel
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class DirtyFiles(Generic[Item]):
         if not items:
             return
         try:
-            self._disk.run_parallel(flush_some, items)
+            run_parallel(flush_some, items, self._disk.flushes_at_once)
         finally:
             with self._lock:
                 notes.pending.update(notes.under_way)

@@ -190,40 +190,43 @@ class StateFile:
         """The same, as read or written last: for a writer, as nobody else writes the file."""
         return self.load()
 
-    def save(self, changed: Mapping[str, bytes]) -> None:
-        """Change values, in the older slot; on disk when this returns."""
+    def save(
+        self, changed: Mapping[str, bytes], forgotten: str = "", *, always: bool = False
+    ) -> None:
+        """Change values, in the older slot; on disk when this returns.
+
+        Args:
+            changed: new values, by entry.
+            forgotten: an entry that is removed.
+            always: whether the slot is written if nothing changes.
+        """
         with self._lock:
-            self._write(changed)
+            slots, sequence = self.known, self.sequence + 1  # the older slot is overwritten
+            entries = dict(slots[0]) if slots else {}
+            for name, value in changed.items():
+                if name not in entries or entries[name].value != value:
+                    entries[name] = Entry(sequence, value)
+            entries.pop(forgotten, None)
+            if slots and not always and entries == slots[0]:
+                return
+            slot, size = _slot(sequence, entries), self._slot_size
+            position = sequence % 2 * size
+            fits = bool(slots) and len(slot) <= size
+            if not (fits and self.disk.overwrite(self.path, slot, position)):
+                # Complete from the first moment: a reader would take an empty file for damaged.
+                # Both slots count, or an older one could be read at a place that is not its own.
+                older = _slot(sequence - 1, slots[0]) if slots else b""
+                size = max(-(-len(each) // _PAGE_SIZE) * _PAGE_SIZE for each in (slot, older))
+                halves = (older, slot) if sequence % 2 else (slot, older)
+                self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
+                self._slot_size = size
+            self.sequence, self.known = sequence, [entries, *slots[:1]]
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
         """Change values in both slots, and remove an entry."""
         with self._lock:
             for _ in range(2):
-                self._write(changed, forgotten, always=True)
-
-    def _write(
-        self, changed: Mapping[str, bytes], forgotten: str = "", *, always: bool = False
-    ) -> None:
-        slots, sequence = self.known, self.sequence + 1  # the older slot is overwritten
-        entries = dict(slots[0]) if slots else {}
-        for name, value in changed.items():
-            if name not in entries or entries[name].value != value:
-                entries[name] = Entry(sequence, value)
-        entries.pop(forgotten, None)
-        if slots and not always and entries == slots[0]:
-            return
-        slot, size = _slot(sequence, entries), self._slot_size
-        position = sequence % 2 * size
-        fits = bool(slots) and len(slot) <= size
-        if not (fits and self.disk.overwrite(self.path, slot, position)):
-            # Complete from the first moment: a reader would take an empty file for damaged. Both
-            # slots count, or an older one could be read at a place that is not its own.
-            older = _slot(sequence - 1, slots[0]) if slots else b""
-            size = max(-(-len(each) // _PAGE_SIZE) * _PAGE_SIZE for each in (slot, older))
-            halves = (older, slot) if sequence % 2 else (slot, older)
-            self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
-            self._slot_size = size
-        self.sequence, self.known = sequence, [entries, *slots[:1]]
+                self.save(changed, forgotten, always=True)
 
 
 @attrs.frozen(eq=False)

@@ -161,7 +161,5 @@ def _size(option: str, value: Any) -> Any:
 
 def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``options`` without the options that ``config_type`` has removed."""
-    removed = getattr(config_type, "removed_options", None)
-    if not removed:
-        return dict(options)
+    removed = getattr(config_type, "removed_options", ())
     return {option: value for option, value in options.items() if option not in removed}

@@ -375,7 +375,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Flush the units written so far, and note new queues."""
         if self._batches.queues:
             self._batches.flush()
-        self.files.unflushed.flush(then=lambda: self._noted.keep_new(self.queues))
+        self.files.unflushed.flush(then=partial(self._noted.keep_new, self.queues))
 
     # ------------------------------------------------------------------ reading
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PluginFlusher", "fingerprint_of"]
 
+_PLACE = operator.attrgetter("place")
 _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
 
 
@@ -93,11 +95,12 @@ class PluginFlusher:
             # The flushes below cover the places that are read here; more may come meanwhile.
             last_record = self._log.last_record_offset
             with self._board.lock:
-                places = [(runner, runner.place) for runner in self._board.runners.values()]
+                runners = list(self._board.runners.values())
+                places = list(map(_PLACE, runners))
             self._log.flusher.flush()
             self._changed |= self.log_note.flushed(self._log, last_record)
         missed, requested = {}, []
-        for runner, place in places:
+        for runner, place in zip(runners, places, strict=True):
             if runner.phase is Phase.STALLED:
                 missed[runner.name] = runner.stalled_text
             else:

@@ -19,18 +19,17 @@ from reput.errors import UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
-from reput.files.system.parallelflush import heart, run_parallel
+from reput.files.system.parallelflush import heart
 from reput.files.system.storeroot import ALLOWED, EXHAUSTED
 from reput.files.system.vectoredread import read_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Buffer", "Disk", "is_zero", "system_clock"]
 
 Buffer = bytes | bytearray | memoryview
 
-Item = TypeVar("Item")
 _Map = TypeVar("_Map", bound=mmap.mmap)
 
 # Opening a foreign pipe must not wait for a peer.
@@ -334,14 +333,6 @@ class Disk(DirectoryTree):
     def lock_owner(self, descriptor: int) -> int | None:
         """Return the owner of the lock, as `reput.files.system.filelock.lock_owner` does."""
         return lock_owner(descriptor)
-
-    def run_parallel(self, work: Callable[[Iterator[Item]], object], items: Sequence[Item]) -> None:
-        """Have ``work`` take all of ``items``, in up to `flushes_at_once` calls if many.
-
-        Raises:
-            OSError: the exception of the first call that failed; no item is taken after it.
-        """
-        run_parallel(work, items, self.flushes_at_once)
 
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
     """Returns the seconds by which a store decides whether a call takes too long."""

@@ -234,7 +234,6 @@ class StoreRoot:
         Raises:
             DiskFrozenError: the disk was frozen.
         """
-        self.require_open()
         directory, name = self.reach(path)
         if self.frozen_reason is not None:
             self.require_open()

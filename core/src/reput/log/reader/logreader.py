@@ -34,11 +34,12 @@ from reput.record.layout import (
     BORN_HOST_V6,
     HEADER,
     HEADER_SIZE,
+    HOST_SIZE,
+    HOST_SIZE_V6,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
-    host_size,
 )
 from reput.record.messageview import MessageView, message_at
 
@@ -387,7 +388,8 @@ def store_timestamp_of(head: bytes) -> int:
     _, magic = SIZE_AND_MAGIC.unpack_from(head)
     if magic not in (MAGIC_V1, MAGIC_V2):
         return -1
-    at = BORN_HOST_POSITION + host_size(int.from_bytes(head[36:40], "big"), BORN_HOST_V6)
+    is_v6 = int.from_bytes(head[36:40], "big") & BORN_HOST_V6
+    at = BORN_HOST_POSITION + (HOST_SIZE_V6 if is_v6 else HOST_SIZE)
     return int.from_bytes(head[at : at + 8], "big", signed=True)
 
 

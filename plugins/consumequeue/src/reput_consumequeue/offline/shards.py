@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.files import Disk, FilePool, file_name
+from reput.files import Disk, FilePool, file_name, run_parallel
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, gone_units, pre_blank_units
 from reput_consumequeue.unitruns import runs
 from reput_tools.offline import NotSplittableError
@@ -99,7 +99,7 @@ class QueueScan:
 
     def finish(self) -> Mapping[tuple[str, int], Extent]:
         """Flush the units, and return the extent written of each queue."""
-        self.disk.run_parallel(self._flush, sorted(self._made))
+        run_parallel(self._flush, sorted(self._made), self.disk.flushes_at_once)
         self._pool.close()
         return self.extents
 

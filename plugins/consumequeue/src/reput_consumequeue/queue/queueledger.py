@@ -172,11 +172,13 @@ class QueueLedger:
             self.times.save()
         if count == self._all_noted:
             return
-        new = [each for each in queues.others() if each[0] not in self._noted]
-        for key, queue in new:
-            self._take(key, queue, None)
+        are_all = True
+        for key, queue in queues.others():
+            if key not in self._noted:
+                self._take(key, queue, None)
+                are_all = are_all and key in self._noted
         self._save(queues.closed)
-        if self._noted.keys() >= dict(new).keys():
+        if are_all:
             self._all_noted = count
 
     def keep_all(self, queues: QueueTable) -> None:
@@ -205,7 +207,7 @@ class QueueLedger:
         end = self._context.log.max_physical_offset
         if is_last and end != self._log_end:
             self._log_end, self._is_changed = end, True
-        keys = [queues.closed.keys[row] for row in np.flatnonzero(stays).tolist()]
+        keys = list(map(queues.closed.keys.__getitem__, np.flatnonzero(stays).tolist()))
         self._save(Noted(keys, queues.closed.rows[stays]))
 
     def _save(self, kept: Noted) -> None:

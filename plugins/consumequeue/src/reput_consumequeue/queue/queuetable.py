@@ -103,9 +103,9 @@ class QueueTable(Mapping[Any, Any]):
 
     def used(self) -> list[tuple[int, QueueKey, ConsumeQueue]]:
         """Return row, key and object of the closed queues that have one."""
-        keys = self.closed.keys
         rows = np.flatnonzero(self._is_made).tolist()
-        return [(row, keys[row], self.made[keys[row]]) for row in rows]
+        keys = list(map(self.closed.keys.__getitem__, rows))
+        return list(zip(rows, keys, map(self.made.__getitem__, keys), strict=True))
 
     def others(self) -> list[tuple[QueueKey, ConsumeQueue]]:
         """Return the queues that are not among ``closed``."""
