@@ -41,6 +41,7 @@ CANNOT_PANIC = {
     "SendFastPath.__traverse__",
     "Rows.__len__",
     "Rows.mapped_size",
+    "Rows.size_from",
     "MessageView.__clear__",
     "MessageView.__traverse__",
     "MessageView.checked",

@@ -55,6 +55,23 @@ def state_of(appender):
     return appender.end_offset, appender.last_record_offset, appender.queue_offsets()
 
 
+# ------------------------------------------------------------------ sizes
+
+
+@ENGINES
+@pytest.mark.parametrize("sizes", [[5], [9, 100, 3], [0, 7] * 400])
+def test_prepared_messages_know_the_sizes_of_their_records(engine, sizes):
+    messages = [reput.Message("T", b"x" * size, 0) for size in sizes]
+    of_records = [len(Encoder().encode(message, 0, 0, 5)) for message in messages]
+    with engine(), file_at(0) as file:
+        rows = appender_module.rows_of_messages(messages, Encoder(), appender_in(file))
+
+    assert rows.size.tolist() == of_records
+    assert rows.largest == max(of_records)
+    for first in (0, 1, len(sizes)):
+        assert rows.size_from(first) == sum(of_records[first:])
+
+
 # ------------------------------------------------------------------ queue offsets of any size
 
 STATED = [str(INT64_MAX), str(1 << 63), str((1 << 64) - 1), str(1 << 64), "9" * 23, "9" * 5_000]

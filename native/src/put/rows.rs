@@ -30,12 +30,21 @@ pub struct Rows {
     queue_id: Py<PyArray1<i64>>,
     #[pyo3(get)]
     size: Py<PyArray1<i64>>,
+    /// See `PreparedMany.largest`.
+    #[pyo3(get)]
+    largest: usize,
 }
 
 #[pymethods]
 impl Rows {
     fn __len__(&self) -> usize {
         self.table.rows.len()
+    }
+
+    /// See `PreparedMany.size_from`.
+    fn size_from(&self, first: usize) -> usize {
+        let rows = self.table.rows.iter().skip(first);
+        rows.map(|row| self.table.record(row).size()).sum()
     }
 
     /// See `PreparedMany.mapped_size`: many bytes are written through the file.
@@ -134,16 +143,19 @@ impl<'py> RowsBuilder<'py> {
         }
         let table = self.table.end();
         let mut queue_id = room(table.rows.len()).map_err(Decline::from)?;
-        let mut size = room(table.rows.len()).map_err(Decline::from)?;
+        let (mut size, mut largest) = (room(table.rows.len()).map_err(Decline::from)?, 0);
         for row in &table.rows {
+            let of_row = table.record(row).size();
+            largest = of_row.max(largest);
             queue_id.push(i64::from(row.numbers.queue_id));
-            size.push(table.record(row).size() as i64);
+            size.push(of_row as i64);
         }
         Ok(Rows {
             table,
             names: self.names.unbind(),
             queue_id: array(py, queue_id).unbind(),
             size: array(py, size).unbind(),
+            largest,
         })
     }
 }

@@ -9,6 +9,7 @@ Source: RocketMQ ``CommitLog``.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -42,6 +43,8 @@ from reput.record.layout import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy.typing as npt
 
     from reput.log.writer.appender import PutAtOnce, QueueKey
     from reput.record.encoding.batchencoder import PreparedMany
@@ -278,13 +281,13 @@ class CommitLog(WritableLog):
         """
         count = len(prepared)
         if count:
-            self._require_fits(int(prepared.size.max()) + self.gap)
+            self._require_fits(prepared.largest + self.gap)
         receipt = BatchReceipt(
             progress=self,
             topics=prepared.topics,
             queue_ids=prepared.queue_id,
             queue_offsets=np.zeros(count, np.int64),
-            physical_offsets=np.full(count, -1, np.int64),
+            physical_offsets=_equal(-1, count),
             sizes=prepared.size,
             store_timestamps=np.zeros(count, np.int64),
         )
@@ -298,27 +301,29 @@ class CommitLog(WritableLog):
         return receipt
 
     def _append_all(self, prepared: PreparedMany, receipt: BatchReceipt, whole: bool) -> None:
-        appender, gap, sizes, gaps = self._appender, self.gap, prepared.size, 0
+        appender, gap, gaps = self._appender, self.gap, 0
         number, append = queue_offsets_of_rows, append_rows
         if gap:  # compiled kernels append plain records only
             number, append = _QUEUE_OFFSETS, _APPEND
-            sizes, gaps = sizes + gap, gap * prepared.chunk_count
+            gaps = gap * prepared.chunk_count
         with self.appending():
             timestamp = self._now() // 1_000_000
-            receipt.store_timestamps[:] = timestamp
+            done, count = 0, len(prepared)
+            receipt.store_timestamps = _equal(timestamp, count)
             receipt.queue_offsets = number(appender, prepared)
-            done, count, ends = 0, len(prepared), sizes.cumsum()
             has_room = (
                 count > 0
                 and whole
-                and self._make_room_for_all(int(ends[-1]), prepared.mapped_size(0) + gaps)
+                and self._make_room_for_all(
+                    prepared.size_from(0) + gap * count, prepared.mapped_size(0) + gaps
+                )
             )
             while done < count:
                 if has_room:
                     self.raise_refusal()  # a signal handler may have closed the log
                 else:
-                    size = int(sizes[done])
-                    left = int(ends[-1] - ends[done]) + size
+                    size = int(prepared.size[done]) + gap
+                    left = prepared.size_from(done) + gap * (count - done)
                     self._make_room(size, prepared.mapped_size(done) + gaps, left)
                 places = receipt.queue_offsets, receipt.physical_offsets, timestamp
                 try:
@@ -382,3 +387,14 @@ class CommitLog(WritableLog):
         limit = self.file_size - BLANK_MIN_SIZE
         if size > limit:
             raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
+
+
+def _equal(number: int, count: int) -> npt.NDArray[np.int64]:
+    """Return ``(count,)`` int64, all of one number.
+
+    numpy gives the interpreter lock away while it fills more than 500, and a thread that dispatches
+    meanwhile keeps it for longer than all of this takes.
+    """
+    return np.frombuffer(
+        bytearray(number.to_bytes(8, sys.byteorder, signed=True) * count), np.int64
+    )

@@ -145,6 +145,15 @@ class PreparedMany:
         offsets[order] = np.where(taken > 0, first[sorted_group] + in_group, 0)
         return offsets
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest record; 0 without one."""
+        return int(self.size.max(initial=0))
+
+    def size_from(self, first: int) -> int:
+        """Return the bytes of all records from row ``first`` on."""
+        return int(self.size[first:].sum())
+
     def mapped_size(self, first: int) -> int:
         """Return the bytes that the chunk from row ``first`` on writes through the log's map."""
         return int(self.size[first : first + self.chunk_count].sum())
