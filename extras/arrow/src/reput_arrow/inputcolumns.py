@@ -10,6 +10,7 @@ texts as ``(offsets, data)``, topics by their distinct names.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -219,11 +220,17 @@ def _only_topic(column: pa.Array) -> str | None:
     _, borders, data = column.buffers()
     ends = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
     first, size = int(ends[0]), int(ends[1] - ends[0])
-    if size <= 0 or (np.diff(ends) != size).any():
+    if size <= 0 or (ends - first if first else ends).tobytes() != _multiples(size, len(ends)):
         return None
     text = data.slice(first, len(column) * size).to_pybytes()
     name = text[:size]
     return name.decode("ascii") if name.isascii() and name * len(column) == text else None
+
+
+@lru_cache(maxsize=32)
+def _multiples(size: int, count: int) -> bytes:
+    """Return the bytes of ``(count,)`` int32: 0, ``size``, twice that and so on."""
+    return (np.arange(count, dtype=np.int64) * size).astype(np.int32).tobytes()
 
 
 def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
@@ -234,7 +241,9 @@ def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
     offsets = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
     first, end = int(offsets[0]), int(offsets[-1])
     # Only the bytes of these rows: a slice of a large batch still refers to the data of all rows.
-    return offsets - first, b"" if data is None else data.slice(first, end - first).to_pybytes()
+    return offsets - first if first else offsets, b"" if data is None else data.slice(
+        first, end - first
+    ).to_pybytes()
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
