@@ -98,7 +98,7 @@ def test_the_store_goes_on_by_itself(first, tmp_path, record_property):
 def goes_on(shop, what):
     """Check that all plugins run, and close the store."""
     store = shop.store
-    store._parts.members.tick()  # on a thread of the store's, if it has any
+    store._parts.writing().members.tick()  # on a thread of the store's, if it has any
     assert store.wait_dispatched(60), what
     store.flush()
     states = {each.name: (each.state, each.last_error) for each in store.plugins()}

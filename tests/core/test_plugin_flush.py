@@ -435,8 +435,8 @@ def test_a_flush_that_cannot_be_noted_is_repeated_by_the_next(tmp_path, monkeypa
         store.flush()
         assert not failures
         store.flush()
-        runner = store._parts.members.board.runners["consumequeue"]
-        assert store._parts.members.plugin_flusher.is_flushed(runner)
+        runner = store._parts.writing().members.board.runners["consumequeue"]
+        assert store._parts.writing().members.plugin_flusher.is_flushed(runner)
         assert state_of(store, "consumequeue").state == "running"
 
 
@@ -563,7 +563,7 @@ def test_a_flush_that_waits_behind_one_that_fails_is_not_made(tmp_path):
 
         newer, _ = in_background(store.flush)
         # The newer one waits in the plugin's queue while the older one fails.
-        flushes = store._parts.members.board.runners["slow"].flushes
+        flushes = store._parts.writing().members.board.runners["slow"].flushes
         until(lambda: flushes.wanted is not None)
         slow.may_return.set()
         older.join()
@@ -633,7 +633,7 @@ def test_a_plugin_whose_opening_finds_the_disk_full_is_opened_again(tmp_path, ho
     full.full[hook] = 3
     with open_with(tmp_path, full) as store:
         put(store, 5)
-        members = store._parts.members
+        members = store._parts.writing().members
         for _ in range(2):
             assert state_of(store, "slow").state == "suspended"
             members.tick()
@@ -652,6 +652,6 @@ def test_a_plugin_that_its_user_has_suspended_is_not_opened_again(tmp_path):
     with open_with(tmp_path, full) as store:
         store.suspend_plugin("slow")
 
-        store._parts.members.tick()
+        store._parts.writing().members.tick()
 
         assert state_of(store, "slow").state == "suspended"

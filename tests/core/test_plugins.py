@@ -348,7 +348,7 @@ def test_readers_are_woken_again_by_a_plugin_that_they_read_and_that_is_later(tm
     waker = other("waker", reput_arrive=lambda self, batch: woken.append(batch.end_offset))
     plugins = other("late", **members), waker, CounterPlugin()
     with open_with(tmp_path, *plugins, threads=False) as store:
-        parts = store._parts.members
+        parts = store._parts.writing().members
         late = parts.board.runners["late"]
         late.group = ReadGroup(parts.loop.feed, is_shared=False)
         end = store.put(reput.Message("T")).end_offset

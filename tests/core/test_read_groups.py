@@ -27,7 +27,7 @@ def test_a_group_that_has_nothing_to_read_wakes_no_other_one(tmp_path, monkeypat
         plugin("quick", reput_dispatch=lambda self, batch: None),  # which the other one delays
     ]
     with reput.open(tmp_path, plugins=plugins) as store:
-        loop = store._parts.members.loop
+        loop = store._parts.writing().members.loop
 
         def has_moved():
             put(store, 20)
@@ -73,7 +73,7 @@ def test_members_that_are_behind_share_one_window_in_memory_whatever_its_size(
     with reput.open(
         tmp_path, plugins=[counting("first"), counting("second")], threads=False
     ) as store:
-        shared = store._parts.members.loop.shared
+        shared = store._parts.writing().members.loop.shared
         shared.step()  # makes the reader for the front
         monkeypatch.setattr(LogReader, "window_reader", counted)
         put(store, 1, first=200)  # the store is busy, so windows behind are short
@@ -100,7 +100,7 @@ def test_a_message_now_and_then_is_followed_by_a_short_rest_and_a_stream_by_long
 
     member = plugin("one", reput_dispatch=lambda self, batch: None)
     with reput.open(tmp_path, plugins=[member], threads=False) as store:
-        shared = store._parts.members.loop.shared
+        shared = store._parts.writing().members.loop.shared
         monkeypatch.setattr(ReadGroup, "_rest", rest)
 
         def round_of(number, used):

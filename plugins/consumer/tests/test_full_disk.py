@@ -102,7 +102,7 @@ def test_groups_go_on_after_a_full_disk(tmp_path, record_property):
         with no_pauses():
             life.live()
             disk.mend()
-            life.at.store._parts.members.tick()
+            life.at.store._parts.writing().members.tick()
             assert life.at.store.wait_dispatched(60), number
             life.some("after")
             life.at.store.flush()

@@ -395,7 +395,7 @@ def test_what_was_delayed_before_can_be_delayed_again(opened, clock):
 def test_a_message_is_delivered_though_its_queue_has_it_later_than_this_plugin(opened, clock):
     """The loop gives a plugin that takes long a thread of its own, also that of the queues."""
     store = opened()
-    members = store._parts.members
+    members = store._parts.writing().members
     slow = members.board.runners["consumequeue"]
     slow.group = ReadGroup(members.loop.feed, is_shared=False)
     store.put(order(properties={"DELAY": "1"}))
