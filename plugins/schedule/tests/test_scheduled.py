@@ -7,7 +7,9 @@ import random
 import shutil
 
 import pytest
+from besidewriters import look_between
 from delayedstores import LEVEL_MS, SECOND, Delayed
+from interleaved import look_across
 
 import reput
 from reput_testing import ManualClock, copy_store
@@ -238,3 +240,57 @@ def test_what_was_delivered_is_not_kept_to_count_what_waits(tmp_path):
     delayed.plugin.timer._counts = type(counts)(counts._delivery, counts.precision)
     assert kept == told(delayed.store) != []
     delayed.close()
+
+
+@pytest.fixture
+def behind(tmp_path):
+    """A store that was killed between the flush of its timer and the note of its progress."""
+    delayed, left = Delayed(tmp_path / "store", ManualClock()).open(), tmp_path / "left"
+    for part in range(2):
+        state = (delayed.root / "reput" / "state").read_bytes()
+        for number in range(12):
+            delayed.put_in(f"{part} {number}", (20 + number % 3) * SECOND)
+            if number % 2:
+                delayed.cancel(f"{part} {number}")
+        delayed.settle()
+        delayed.store.flush()
+    copy_store(delayed.root, left)
+    (left / "reput" / "state").write_bytes(state)
+    delayed.close()
+    delayed.root = left
+    return delayed
+
+
+def mend(delayed, disk, *, flushes=True):
+    options = {"clock": delayed.clock, "threads": False}
+    with reput.open(delayed.root, plugins=PLUGINS, disk=disk, **options) as store:
+        store.wait_dispatched()
+        if flushes:
+            store.flush()
+
+
+@pytest.mark.parametrize("seed", [10, 15, 33, 37, 54, 58])
+@pytest.mark.costly
+def test_a_reader_sees_no_damage_where_a_writer_cuts_what_it_dispatches_again(behind, seed):
+    def look(reader):
+        # Those that are just put on the wheel may count twice, and not be cancelled.
+        assert 12 <= len(told(reader)) <= 48
+
+    def work(disk):
+        mend(behind, disk, flushes=seed % 2)
+
+    look_across(behind.root, PLUGINS, work, look, seed, clock=behind.clock)
+    with reput.open(behind.root, "r", plugins=PLUGINS, clock=behind.clock) as reader:
+        assert len(told(reader)) == 12
+
+
+@pytest.mark.proof
+@pytest.mark.costly
+def test_a_reader_misses_nothing_while_a_wheel_is_made_of_the_timer_log(behind, tmp_path):
+    def look(reader):
+        assert len(told(reader)) == 12
+
+    def work(disk):
+        mend(behind, disk)
+
+    assert look_between(behind.root, tmp_path / "copies", PLUGINS, work, look, 8) > 25

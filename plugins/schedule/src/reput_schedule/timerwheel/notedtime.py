@@ -36,6 +36,10 @@ def noted_time(files: TimerFiles, message: MessageView, precision: int, window: 
         message: a message of the timer's topic.
         precision: ms of one slot.
         window: slots ahead above which a message rolls.
+
+    Raises:
+        CorruptFileError: a chain of the slot leads astray.
+        OSError: the timer log cannot be read.
     """
     text = message.properties.get(PROPERTY_OUT_MS, "")
     if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
@@ -45,12 +49,9 @@ def noted_time(files: TimerFiles, message: MessageView, precision: int, window: 
     )
     tick = int(times[0]) // precision
     offset = message.physical_offset
-    try:
-        for chain in files.wheel.chains(tick):
-            if len(read_chain(files.log, chain, tick, precision, offset, offset + 1)):
-                return tick * precision
-    except (CorruptFileError, OSError):
-        return None
+    for chain in files.wheel.chains(tick):
+        if len(read_chain(files.log, chain, tick, precision, offset, offset + 1)):
+            return tick * precision
     return None
 
 

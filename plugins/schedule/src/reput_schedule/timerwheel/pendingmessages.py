@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Records = npt.NDArray[np.void]
 
-__all__ = ["LogTail"]
+__all__ = ["LONGEST", "LogTail"]
 
-_LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
+LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
 @attrs.define(eq=False)
@@ -46,7 +46,11 @@ class LogTail:
     precision: int
     window: int
     """Slots ahead above which a message rolls."""
-    seen_to: int
+    start: int
+    """Physical offset."""
+    seen_to: int = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.start, takes_self=True)
+    )
     """Physical offset."""
     _parked: list[Records] = attrs.field(factory=list)
     """The records that the timer log gets of them."""
@@ -60,7 +64,7 @@ class LogTail:
         """
         start = max(self.seen_to, self.log.min_physical_offset)
         end = self.log.max_physical_offset
-        if start < end <= start + _LONGEST:
+        if start < end <= start + LONGEST:
             for batch in self.log.scan(start, end):
                 self._look_at(batch)
             self.seen_to = end

@@ -6,7 +6,7 @@ counts by topic last, as they can be rebuilt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 
 __all__ = ["TimerPersistence"]
+
+_TRIES: Final = 5  # how often a reader reads a file that changes all the time
 
 
 class TimerPersistence:
@@ -80,7 +82,7 @@ class TimerPersistence:
         """Read what was saved. Write nothing."""
         disk = self._context.disk
         if disk.exists(self._check_path):
-            data = disk.read_file(self._check_path)
+            data = self._read_check()
             self.saved, self.broker_data = decode_check(data), data
             if self.saved is None and is_damaged(data):
                 self._context.note_problem(f"{self._check_path}: damaged, and ignored")
@@ -88,6 +90,18 @@ class TimerPersistence:
             self.metrics = TimerMetrics.decode(disk.read_file(self._metrics_path))
             if self.metrics.is_damaged:
                 self._context.note_problem(f"{self._metrics_path}: damaged, and ignored")
+
+    def _read_check(self) -> bytes:
+        """Return the checkpoint's file, which a writer overwrites in place."""
+        read = self._context.disk.read_file
+        data = read(self._check_path)
+        if self._context.writable:
+            return data
+        for _ in range(_TRIES):
+            before, data = data, read(self._check_path)
+            if data == before:
+                break
+        return data
 
     def start(self, reached: TimerCheckpoint, copies_to: int, counted: DurableQueueOffset) -> None:
         """Go on from a state: that of the checkpoint, or the one before every message."""
@@ -150,7 +164,7 @@ class TimerPersistence:
             if pages is not None:
                 # After the first page the file is neither the old wheel nor the new one.
                 self.distrust_wheel()
-                pages.write(disk, files.wheel_path)
+                pages.write(disk, files.wheel_path, files.wheel_scratch)
             # The checkpoint last, as it says that both are on disk.
             if check.is_news(self.saved):
                 self._save(check)

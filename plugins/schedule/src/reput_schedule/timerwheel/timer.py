@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -40,8 +40,9 @@ from reput_schedule.timerwheel.layout import (
     TIMER_TOPIC,
 )
 from reput_schedule.timerwheel.notedtime import noted_time, wrong_entries
-from reput_schedule.timerwheel.pendingmessages import LogTail
+from reput_schedule.timerwheel.pendingmessages import LONGEST, LogTail
 from reput_schedule.timerwheel.persistence import TimerPersistence
+from reput_schedule.timerwheel.settledlook import settled
 from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 from reput_schedule.timerwheel.timerparking import (
     TimerIllegalError,
@@ -51,6 +52,8 @@ from reput_schedule.timerwheel.timerparking import (
 from reput_schedule.timerwheel.waitingcounts import WaitingCounts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from reput.plugin import StoreContext
@@ -62,6 +65,8 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["TIMER_TOPIC", "Timer", "TimerIllegalError"]
 
+_Answer = TypeVar("_Answer")
+
 _SLICE: Final = 2_000  # messages delivered by one call
 _LOOK_AGAIN_MS: Final = 100
 
@@ -69,8 +74,7 @@ _LOOK_AGAIN_MS: Final = 100
 class Timer:
     """The timer of one store.
 
-    `dispatch` is called on the reput thread, `work` on the working thread; everything else may be
-    called on any thread.
+    `dispatch` is called on the reput thread, `work` on the working thread, the rest on any thread.
     """
 
     def __init__(
@@ -407,7 +411,7 @@ class Timer:
         """
         if not self._context.writable:
             with self._lock:
-                return self._pending_seen()
+                return self._seen(self._pending_seen)
         # Without the lock, as it may have to read some of the log; messages dispatched meanwhile
         # may be missed.
         known = self._is_caught_up and not self._delivery.copies
@@ -416,16 +420,21 @@ class Timer:
         tail.follow()
         with self._lock:
             covered_to = max(self._dispatched_to, self._files.covered_to)
-            # Messages delivered since this opening are no longer on the wheel.
+            # Messages delivered since this opening left the wheel.
             copies = range(0) if known else range(self._saving.copies_to, self._opened_at)
             return self._waiting(tail, covered_to, copies)
 
     def noted_time(self, message: MessageView) -> int | None:
         """Return the time of the slot that leads to a parked message, ms; None without one."""
-        with self._lock:
-            if not self._context.writable:
-                self._look()
+
+        def find() -> int | None:
             return noted_time(self._files, message, self._precision, self._roll_window_slots)
+
+        with self._lock:
+            try:
+                return find() if self._context.writable else self._seen(find)
+            except (CorruptFileError, OSError):
+                return None
 
     def wrong_entries(self) -> list[CorruptFileError]:
         """Return what is wrong with files and chains; for a store that was closed."""
@@ -436,17 +445,21 @@ class Timer:
         log_begin = self._context.log.min_physical_offset
         return wrong_entries(self._files, self._saving.saved, ticks, self._precision, log_begin)
 
+    def _seen(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Look at the files of another process, and return ``ask()``, which reads more of them."""
+        return settled(self._look, ask, lambda: (self._files, self._saving.broker_data))
+
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""
-        self._look()
         saved, covered_to = self._saving.saved, self._files.covered_to
         # A wheel of a broker has what the timer log covers, whatever the store has dispatched.
         start = copies_to = covered_to
         if saved is not None:
             copies_to = saved.copies_to
             start = min(copies_to, self._complete_to)
-            covered_to = max(covered_to, self._complete_to)
-        if self._tail is None:  # kept, so that no part of the log is read twice
+            if not self._files.is_whole and self._complete_to - covered_to <= LONGEST:
+                start = min(start, covered_to)  # the rest is dispatched again
+        if self._tail is None or start < self._tail.start:  # kept, so that nothing is read twice
             self._tail = LogTail(self._context.log, self._precision, self._roll_window_slots, start)
         self._tail.follow()
         return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))

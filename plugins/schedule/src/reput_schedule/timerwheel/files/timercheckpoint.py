@@ -138,6 +138,8 @@ class CheckpointRecord:
     """Whether the wheel's file holds all that the timer log does."""
     is_superseded: bool = False
     """Whether a broker has written its part since: it knows better what waits."""
+    is_wheel_stale: bool = False
+    """Whether a writer has begun to cut the timer log: wheel and `log_end` are of before."""
     late_timestamp: int | None = None
     """ms, the earliest slot that is overdue and not delivered; RocketMQ has to start there."""
     broker_read: int | None = None
@@ -250,6 +252,7 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
     marks = np.frombuffer(data, MARK_DTYPE, count, NOTE_POSITION + NOTE_DTYPE.itemsize)
     fields = np.frombuffer(head, CHECK_DTYPE, 1)[0]
     is_own = zlib.crc32(head) == int(note["head_crc"])
+    is_whole_log = not is_own and bool(fields["master_queue_offset"] == _ANY_QUEUE_OFFSET)
     reached = TimerCheckpoint(
         read_timestamp=int(note["read_timestamp"]),
         examined_to=int(note["examined_to"]),
@@ -265,7 +268,8 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
         queue_offset=int(fields["queue_offset"]),
         # Whichever program wrote RocketMQ's part last also wrote the wheel.
         is_closed=bool(note["closed"]) and is_own,
-        is_superseded=not is_own and fields["master_queue_offset"] != _ANY_QUEUE_OFFSET,
+        is_superseded=not is_own and not is_whole_log,
+        is_wheel_stale=is_whole_log,
         version=(
             int(fields["state_version"]),
             int(fields["version_timestamp"]),

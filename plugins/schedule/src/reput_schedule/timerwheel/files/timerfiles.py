@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from reput.errors import CorruptFileError
+from reput.files import OWN_DIRECTORY
 from reput.record.layout import RECORD_MIN_SIZE
 from reput_schedule.timerwheel.files.placement import Parked, place
 from reput_schedule.timerwheel.files.slotchain import slot_ticks
@@ -66,6 +67,9 @@ class TimerFiles:
         wheel: the slots.
         covered_to: physical offset after the last message that has a record.
         is_made_again: whether the wheel was rebuilt from the timer log, or will be.
+        is_whole: of a reader: whether the timer log has all records that its checkpoint states.
+        wheel_path: the wheel's file.
+        wheel_scratch: where a new wheel is made, before it is renamed.
     """
 
     def __init__(
@@ -83,8 +87,10 @@ class TimerFiles:
         self.log = TimerLog(context, file_size)
         self.wheel = Wheel()
         self.wheel_path = context.directory(WHEEL_FILE)
+        self.wheel_scratch = context.directory(OWN_DIRECTORY, "timerwheel-file")
         self.covered_to = 0
         self.is_made_again = False
+        self.is_whole = True
         self._snapshots: list[str] = []
         """Names of a broker's snapshots of the wheel, in a store that is written."""
 
@@ -232,9 +238,11 @@ class TimerFiles:
             Whether there is a wheel that agrees with the timer log.
         """
         self.log.load()
+        self.is_whole = True
         disk = self._context.disk
-        # A writer may remove both between any two steps.
-        if self._find_snapshots() or not self.wheel.load(disk, self.wheel_path):
+        # A writer removes both, and cuts the timer log, between any two steps.
+        is_stale = check.is_wheel_stale or self._find_snapshots()
+        if is_stale or not self.wheel.load(disk, self.wheel_path):
             return self.look_at_log(check)
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
@@ -291,6 +299,7 @@ class TimerFiles:
         self.wheel.clear()
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         self.log.end, _ = self._scan(_NO_LIMIT)
+        self.is_whole = self.log.position_of(self.log.end) >= check.log_end
         return self.log.end > self.log.first
 
     # ------------------------------------------------------------------ appending

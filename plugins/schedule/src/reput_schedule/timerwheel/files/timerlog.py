@@ -130,6 +130,10 @@ class TimerLog:
         """Return the path of the file that holds record ``number``."""
         return self._files.path(number // self._per_file * self.file_size)
 
+    def has_first(self) -> bool:
+        """Whether the first file still exists, if there was one."""
+        return self._files.has_first()
+
     def paths_after(self, end: int) -> list[str]:
         """Return the paths of files that hold no record before number ``end``."""
         last = self.position_of(max(end - 1, self.first)) if end else -1

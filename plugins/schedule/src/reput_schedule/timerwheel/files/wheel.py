@@ -13,10 +13,12 @@ Not thread-safe: the timer's lock is held around every call.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from reput.files import create_temporary_file
 from reput_schedule.timerwheel.layout import NO_POSITION, SLOT_COUNT, SLOT_DTYPE, SLOT_SIZE
 
 if TYPE_CHECKING:
@@ -313,11 +315,24 @@ class Pages(NamedTuple):
     parts: tuple[tuple[int, bytes], ...]
     """File position and bytes of each."""
 
-    def write(self, disk: Disk, path: str) -> None:
-        """Write the parts to the file, which is created if missing, and flush it."""
+    def write(self, disk: Disk, path: str, scratch: str) -> None:
+        """Write the parts to the file, and flush it.
+
+        A file whose other bytes are zero is written to ``scratch`` and renamed: half of a wheel
+        would look to readers like a wheel with fewer messages.
+        """
+        if self.is_new:
+            create_temporary_file(disk, scratch, self.file_size)
+            self._write_parts(disk, scratch)
+            disk.rename(scratch, path)
+            disk.flush_directory(os.path.dirname(path))
+        else:
+            self._write_parts(disk, path)
+
+    def _write_parts(self, disk: Disk, path: str) -> None:
         descriptor = disk.open(path, create=True)
         try:
-            if self.is_new or disk.size(descriptor) != self.file_size:
+            if disk.size(descriptor) != self.file_size:
                 disk.truncate(descriptor, 0)
                 disk.truncate(descriptor, self.file_size)
             for position, data in self.parts:
