@@ -457,3 +457,29 @@ def test_a_failed_flush_of_what_was_recovered_is_an_error_of_opening(tmp_path, b
     assert (tmp_path / "reput" / "state").read_bytes() == state  # no progress beyond the log
     with open_store(tmp_path) as store:
         assert len(offsets(store)) == 35
+
+
+def test_what_a_full_disk_has_not_taken_is_written_when_there_is_space(tmp_path, beside):
+    places = _killed_behind_a_flush(tmp_path, 30)
+    refused, flushed = [], []
+
+    class FullDisk(Disk):
+        def write_some(self, descriptor, data, position):
+            if "/commitlog/" in os.readlink(f"/proc/self/fd/{descriptor}") and not refused:
+                refused.append(position)
+                raise OSError(errno.ENOSPC, "no space")
+            return super().write_some(descriptor, data, position)
+
+        def flush(self, descriptor):
+            if "/commitlog/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+                flushed.append(descriptor)
+            super().flush(descriptor)
+
+    disk = FullDisk()
+    if not beside:
+        with pytest.raises(OSError, match="no space"):
+            open_store(tmp_path, disk=disk, threads=False)
+        assert not flushed
+    with open_store(tmp_path, disk=disk, threads=beside) as store:
+        assert flushed
+        assert store.log.flushed_offset == places[-1].end_offset

@@ -30,6 +30,7 @@ import attrs
 
 from reput.files.filenames import OWN_DIRECTORY, file_name
 from reput.files.mappedfilequeue import unused_path
+from reput.files.system.diskfull import is_disk_full
 from reput.log.damage import CUT, FILLED, Loss
 from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
@@ -264,9 +265,12 @@ class Reflush:
         """Return when all is on disk.
 
         Raises:
-            OSError: it may not be on disk; nothing is flushed again.
+            OSError: it may not be on disk. If the disk was full, the next call goes on; otherwise
+                nothing is flushed again.
         """
         self._end()
+        if self._failure is not None and is_disk_full(self._failure):
+            self._failure = None
         while self._failure is None and self._left:
             self._round()
         if self._failure is not None:
