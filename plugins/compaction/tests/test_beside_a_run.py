@@ -6,7 +6,10 @@ import threading
 
 import pytest
 from compactedstores import many, open_store, put
+from interleaved import ReaderDisk
 
+import reput
+from reput_compaction import CompactionPlugin
 from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.shows("calls-beside")
@@ -69,3 +72,26 @@ def test_every_question_is_answered_while_files_change_their_names(tmp_path, nam
         assert len(disk.threads) > 10
         assert disk.errors == []
         assert [each.max_queue_offset for each in store.queues()] == before
+
+
+@pytest.mark.costly
+def test_a_reader_looks_again_where_a_writer_cuts_a_queue_between_two_of_its_reads(tmp_path):
+    root = tmp_path / "store"
+    with open_store(root) as store:
+        put(store, many(20, 10))
+    queue = max((root / "compaction" / "compactionCq" / "t" / "0").iterdir())
+    data, disk, left = queue.read_bytes(), ReaderDisk(), [0]
+
+    def before():
+        left[0] -= 1
+        queue.write_bytes(b"" if left[0] == 0 else data)
+
+    plugin = CompactionPlugin.from_section("compaction", {"topics": ["t"]})
+    with reput.open(root, "r", plugins=[plugin], disk=disk) as reader:
+        whole = [message.body for message in reader.read("t", 0, 0, 1_000)]
+        disk.before = before
+        for moment in range(1, 40):
+            left[0] = moment
+            found = [message.body for message in reader.read("t", 0, 0, 1_000)]
+            assert found == whole[: len(found)]
+    assert left[0] > 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from reput.errors import CorruptFileError
 from reput.files import DirtyFiles, FilePool, Handle, ReplacedError, file_name
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_compaction.filepairs.offsetnotelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
@@ -98,6 +99,19 @@ class PairFiles:
         size = max(stop - first, 0) * UNIT_SIZE
         data = self.pool.read(pair.queue, size, first * UNIT_SIZE)
         return np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
+
+    def read_unit(self, pair: Pair, number: int) -> np.void:
+        """Return one slot of the queue file.
+
+        Raises:
+            CorruptFileError: the file ends before it, as a writer is cutting it.
+        """
+        found = self.read_units(pair, number, number + 1)
+        if not len(found):
+            reason = f"the file ends before unit {number}, which it had"
+            raise CorruptFileError(pair.queue.path, number * UNIT_SIZE, reason)
+        unit: np.void = found[0]
+        return unit
 
     def read_notes(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
         """Return slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where no note exists."""
@@ -208,8 +222,8 @@ class PairFiles:
         pair.first = pair.last = -1
         pair.end_offset, pair.timestamp = UNKNOWN, 0
         if pair.count:
-            first = self.read_units(pair, 0, 1)[0]
-            last = self.read_units(pair, pair.count - 1, pair.count)[0]
+            first = self.read_unit(pair, 0)
+            last = self.read_unit(pair, pair.count - 1)
             note = self.read_notes(pair, pair.count - 1, pair.count)[0]
             pair.first, pair.timestamp = int(first["queue_offset"]), int(first["store_timestamp"])
             pair.last = int(last["queue_offset"])

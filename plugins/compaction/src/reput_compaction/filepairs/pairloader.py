@@ -156,7 +156,7 @@ def look_into(files: PairFiles, pair: Pair, limit: int | None = None) -> None:
         pair.count -= 1
     pair.size = 0
     if pair.count:
-        unit = files.read_units(pair, pair.count - 1, pair.count)[0]
+        unit = files.read_unit(pair, pair.count - 1)
         pair.size = int(unit["position"]) + int(unit["size"]) - pair.base
         if not 0 < pair.size <= files.sizes.log:
             raise CorruptFileError(
