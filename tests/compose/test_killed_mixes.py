@@ -33,6 +33,6 @@ def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):
     kills = int(os.environ.get(KILLS_VARIABLE) or (2_000 if is_soak() else 4))
     lives = MixedLives(tmp_path)
 
-    lives.run(kills, 1 if is_one_case() else 2)
+    lives.run(kills, int(os.environ.get("REPUT_KILL_JOBS") or (1 if is_one_case() else 2)))
 
     assert lives.killed_count >= kills

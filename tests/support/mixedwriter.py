@@ -76,6 +76,8 @@ class Writer:
                     "plugin_flush_interval_ms": chance.choice((1, 5, 20, 1_000)),
                 },
                 "transaction": {"op_batch_interval_ms": chance.choice((0, 50, 3_000))},
+                # A plugin tries again soon: the disk is full for so many operations.
+                "dispatch": {"retry_max_pause_ms": 100},
             }
         )
         reput_retention.plugin._CHECK_INTERVAL_MS = chance.choice((50, 500, 10_000))

@@ -80,7 +80,7 @@ class KillRounds(abc.ABC, Generic[_Processes]):
         started = time.monotonic()
         try:
             if jobs == 1 or self._only_life is not None:
-                self._run_share(kills, self.next_life, 1, None)
+                self._run_share(kills, self.next_life, 1, None, started)
             else:
                 self._run_jobs(kills, jobs, started)
         finally:
@@ -91,7 +91,10 @@ class KillRounds(abc.ABC, Generic[_Processes]):
                     f"to go on: {SEED_VARIABLE}={self.seed} {FROM_VARIABLE}={self.next_life}\n"
                 )
 
-    def _run_share(self, kills: int, number: int, step: int, report: BinaryIO | None) -> None:
+    def _run_share(
+        self, kills: int, number: int, step: int, report: BinaryIO | None, started: float = 0.0
+    ) -> None:
+        shown = started
         with self.processes() as processes:
             while self.killed_count < kills:
                 life = number if self._only_life is None else self._only_life
@@ -101,6 +104,9 @@ class KillRounds(abc.ABC, Generic[_Processes]):
                 if report is not None:
                     pickle.dump(self._counts(), report)
                     report.flush()
+                elif (now := time.monotonic()) - shown >= _PROGRESS_SECONDS:
+                    shown = now
+                    self._show_progress(kills, now - started)
 
     def _run_jobs(self, kills: int, jobs: int, started: float) -> None:
         reports: dict[BinaryIO, dict[str, object]] = {}
