@@ -166,6 +166,7 @@ class CompactionPlugin(reput.Plugin):
         """Finish replacements, repair files, and cut what the log lost or will dispatch again."""
         if not self.context.writable:
             return progress
+        from reput_compaction.run.anotherlog import give_way
         from reput_compaction.run.recovery import QueueRecovery, finish_replacement
 
         sweep(self.context)
@@ -186,6 +187,8 @@ class CompactionPlugin(reput.Plugin):
             finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
             queue = self._queue(topic, queue_id)
             needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())
+        give_way(self.context, self.files, self.queues)
+        for (topic, queue_id), queue in self.queues.items():
             if queue.checkpoint >= queue.max_offset:
                 # Messages that replace the cut ones were not compacted. In any other case, another
                 # run does no harm.
