@@ -366,3 +366,12 @@ def test_an_opening_that_is_interrupted_waits_for_a_plugin_that_opens(tmp_path, 
 
     assert slow.closed
     reput.open(tmp_path / "store", plugins=[], forget=["slow"]).close()
+
+
+def test_a_call_that_was_given_up_is_not_kept():
+    calls = HookCalls(threads=False)
+    call = calls.request("late", "reput_recover", lambda: None)
+
+    assert call.give_up()
+
+    assert not calls.entered

@@ -115,6 +115,7 @@ class Call:
         with self.calls.lock:
             if not self.thread:
                 self.is_done = True
+                self.calls.entered.pop(self, None)
         return not self.thread
 
 
