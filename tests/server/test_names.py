@@ -74,6 +74,13 @@ def test_a_topic_that_was_sent_to_has_a_route_at_once(served):
     assert found.brokers[0].addresses == {0: f"{host}:{port}"}
 
 
+def test_a_server_is_printed_as_its_addresses(served):
+    addresses = served.server.address, served.server.name_server
+
+    assert repr(served.server) == "<Server broker={} names={}>".format(*addresses)
+    assert len(repr(served.server.names)) < 200
+
+
 def test_topics_that_only_the_store_knows_have_routes(serve, tmp_path):
     import reput
 

@@ -51,7 +51,7 @@ _WAIT_SECONDS = 30.0
 _PAGES_SECONDS = 60.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Server:
     """A broker over a store, a name server, or both."""
 
@@ -85,6 +85,10 @@ class Server:
     """The figures that metrics and pages are made of; None without either."""
     pages: ServedPages | None = attrs.field(init=False, default=None)
     """Pages for a browser."""
+
+    def __repr__(self) -> str:
+        """Name the addresses: what a server is made of refers to itself in thousands of ways."""
+        return f"<Server broker={self.address} names={self.name_server}>"
 
     async def start(self) -> None:
         """Listen on all addresses.

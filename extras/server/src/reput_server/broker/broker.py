@@ -73,7 +73,7 @@ _THREADS: Final = 4
 _READ_AND_WRITE: Final = READ | WRITE
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Broker:
     """A broker; also what the name server of the process knows without registration."""
 

@@ -37,7 +37,7 @@ _CLOSE_SECONDS = 2.0
 """How long peers may take to read their answers then."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PortService:
     """Listens on one address, or on several. All of it runs on the event loop."""
 

@@ -150,7 +150,7 @@ class PopConsumer:
     invisible to the others until its deadline. Thread-safe.
     """
 
-    popper: PopService
+    popper: PopService = attrs.field(repr=False)
     group: str
     member: str
     selectors: Mapping[str, Selector]
