@@ -32,6 +32,7 @@ from reput_consumer import (
 from reput_consumer.allocation import share
 from reput_consumer.backend import topicqueues
 from reput_consumer.backend.queuelocks import QueueLocks
+from reput_consumer.consumption import ownedqueues
 from reput_testing import ManualClock
 
 
@@ -89,6 +90,29 @@ def test_members_that_join_and_leave_list_the_queues_once(at, monkeypatch):
     assert asked < 4  # of 36 times that a member looked at the queues
     assert listed.count("orders") == asked + 1
     assert sorted(number for each in members for number in owned(each)) == [*range(9)]
+
+
+def test_members_whose_share_stays_the_same_look_no_further(at, monkeypatch):
+    changed = []
+    real = ownedqueues.OwnedQueues._apply
+
+    def apply(self, *queues):
+        changed.append(self.settings.member)
+        real(self, *queues)
+
+    monkeypatch.setattr(ownedqueues.OwnedQueues, "_apply", apply)
+    for queue in range(4):
+        at.put("1", queue=queue)
+    members = [at.consumer(name=f"m{number}") for number in range(4)]
+    changed.clear()
+
+    late = [at.consumer(name=f"z{number}") for number in range(3)]
+    shares = [owned(each) for each in (*members, *late)]
+    members.pop().close()
+
+    assert shares == [[0], [1], [2], [3], [], [], []]
+    assert changed == ["z0", "z1", "z2", "z0"]
+    assert [owned(each) for each in (*members, *late)] == [[0], [1], [2], [3], [], []]
 
 
 def test_a_member_that_fetches_nothing_forgets_queues_that_it_gave_up(at):
@@ -417,7 +441,7 @@ def test_a_member_that_subscribes_differently_is_refused(at, one, other):
         with pytest.raises(SubscriptionMismatchError, match="use a group for each"):
             at.consumer("g", other, name="b")
 
-        assert at.plugin.port.members("g") == ["a"]
+        assert at.plugin.port.members("g") == ("a",)
     with at.consumer("g", other, name="b"):  # after the other has left
         assert not at.plugin.progress("g").is_mixed
 
@@ -427,7 +451,7 @@ def test_a_member_that_subscribes_differently_is_refused(at, one, other):
 )
 def test_the_same_subscription_may_be_written_in_two_ways(at, one, other):
     with at.consumer("g", one, name="a"), at.consumer("g", other, name="b"):
-        assert at.plugin.port.members("g") == ["a", "b"]
+        assert at.plugin.port.members("g") == ("a", "b")
 
 
 def test_members_that_ask_for_it_may_subscribe_differently_with_a_warning(at, caplog):

@@ -92,7 +92,7 @@ class ConsumerBackend(Protocol):
 
     # ------------------------------------------------------------------ messages
 
-    def queues(self, topic: str) -> list[MessageQueue]:
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the queues of a topic that may be read, sorted, each once; none without a topic.
 
         Members of a group share the queues out by the answer that each of them gets, so all of them
@@ -217,7 +217,7 @@ class ConsumerBackend(Protocol):
         """Remove a member, with its locks and the fetches that it waits for."""
         ...
 
-    def members(self, group: str) -> list[str]:
+    def members(self, group: str) -> Sequence[str]:
         """Return the client ids of a group's members, sorted, each once.
 
         Raises:

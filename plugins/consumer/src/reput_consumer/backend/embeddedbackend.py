@@ -112,13 +112,13 @@ class EmbeddedBackend:
 
     # ------------------------------------------------------------------ messages
 
-    def queues(self, topic: str) -> list[MessageQueue]:
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
         """See `ConsumerBackend.queues`."""
         if topic.startswith(LIGHT_PREFIX):  # has one queue, and is in no table
             queue = MessageQueue(topic, self.broker, 0)
-            return [queue] if self.bounds(queue)[1] else []
+            return (queue,) if self.bounds(queue)[1] else ()
         if self.permissions.is_closed(topic):
-            return []
+            return ()
         settings = self.topics.get(topic)
         count = 0 if settings is None else settings.read_queue_nums
         return self.known.of_broker(topic, self.broker, count)
@@ -420,7 +420,7 @@ class EmbeddedBackend:
         self.registry.remove(group, member)
         self.known.forget_unread()
 
-    def members(self, group: str) -> list[str]:
+    def members(self, group: str) -> Sequence[str]:
         """See `ConsumerBackend.members`."""
         return self.registry.names(group)
 

@@ -48,7 +48,7 @@ class MemberRegistry:
     """Called with a group whose queues change hands now, before its members are notified one after
     the other: one that takes a queue over must see what the last owner has finished."""
     _groups: dict[str, dict[str, Membership]] = attrs.field(init=False, factory=dict)
-    _names: dict[str, list[str]] = attrs.field(init=False, factory=dict)
+    _names: dict[str, tuple[str, ...]] = attrs.field(init=False, factory=dict)
     """Sorted names of the members of groups, made when first asked for after a change."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
@@ -109,13 +109,13 @@ class MemberRegistry:
             found = list(self._groups.get(group, {}).values())
         return sorted(found, key=lambda each: each.member)
 
-    def names(self, group: str) -> list[str]:
+    def names(self, group: str) -> tuple[str, ...]:
         """Return the names of a group's members, sorted."""
         with self._lock:
             found = self._names.get(group)
             if found is None and group in self._groups:
-                found = self._names[group] = sorted(self._groups[group])
-            return [] if found is None else found.copy()
+                found = self._names[group] = tuple(sorted(self._groups[group]))
+            return () if found is None else found
 
     def pops(self, group: str) -> bool | None:
         """Return whether the members of a group pop; None if it has no member."""

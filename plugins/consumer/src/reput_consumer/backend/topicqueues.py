@@ -41,15 +41,13 @@ class TopicQueues:
     """How often messages have arrived, or a topic was deleted."""
     _listing: tuple[int, Mapping[str, set[int]]] = attrs.field(init=False, default=(-1, {}))
     """All queues of the store, by topic, and `_arrived_count` before they were listed."""
-    _sorted: dict[str, tuple[tuple[int, int], list[MessageQueue]]] = attrs.field(
-        init=False, factory=dict
-    )
-    """Queues of topics of `_listed`, and what they depend on: each member of a group asks for them
-    at every change of its members."""
+    _sorted: dict[str, tuple[int, tuple[MessageQueue, ...]]] = attrs.field(init=False, factory=dict)
+    """Queues of topics of `_listed` while they are the same, and ``least_count``: each member of a
+    group asks for them at every change of its members. Changed under the lock."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
-    def of_broker(self, topic: str, broker: str, least_count: int) -> list[MessageQueue]:
-        """Return the queues that a topic has, sorted.
+    def of_broker(self, topic: str, broker: str, least_count: int) -> tuple[MessageQueue, ...]:
+        """Return the queues that a topic has, sorted; the same object while they are the same.
 
         Args:
             topic: the topic's name.
@@ -59,14 +57,14 @@ class TopicQueues:
         Raises:
             NoReaderError: the store has no plugin that reads queues.
         """
+        found = self._sorted.get(topic)
+        if found is not None and found[0] == least_count:
+            return found[1]
         with self._lock:
-            if topic in self._listed:  # until it is forgotten, ids only join those of `_known`
-                ids = self._known[topic]
-                found = self._sorted.get(topic)
-                if found is None or found[0] != (len(ids), least_count):
-                    made = _queues_of(topic, broker, ids, least_count)
-                    found = self._sorted[topic] = (len(ids), least_count), made
-                return found[1].copy()
+            if topic in self._listed:
+                made = _queues_of(topic, broker, self._known[topic], least_count)
+                self._sorted[topic] = least_count, made
+                return made
         return _queues_of(topic, broker, self.of_topic(topic), least_count)
 
     def of_topic(self, topic: str) -> set[int]:
@@ -103,6 +101,7 @@ class TopicQueues:
         if not was_read:
             return set(ids)
         self._known.setdefault(topic, set()).update(ids)
+        self._sorted.pop(topic, None)
         # `notice` sees new ones of topics that members read, and did all the while.
         if topic in self.registry.topics():
             self._listed.add(topic)
@@ -140,6 +139,7 @@ class TopicQueues:
             for topic, queue_id in keys:
                 if topic in topics and queue_id not in self._known.setdefault(topic, set()):
                     self._known[topic].add(queue_id)
+                    self._sorted.pop(topic, None)
                     grown.add(topic)
             self._grown |= grown
         return bool(grown)
@@ -164,5 +164,7 @@ class TopicQueues:
                 del self._sorted[topic]
 
 
-def _queues_of(topic: str, broker: str, ids: set[int], least_count: int) -> list[MessageQueue]:
-    return [MessageQueue(topic, broker, each) for each in sorted(ids | {*range(least_count)})]
+def _queues_of(
+    topic: str, broker: str, ids: set[int], least_count: int
+) -> tuple[MessageQueue, ...]:
+    return tuple(MessageQueue(topic, broker, each) for each in sorted(ids | {*range(least_count)}))

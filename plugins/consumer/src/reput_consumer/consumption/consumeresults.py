@@ -134,8 +134,9 @@ class ConsumeResults(Member):
             ReputError: it cannot be committed.
             OSError: it cannot be written; the next save tries it again.
         """
-        with self.lock:
-            self._settle_all(self.port.clock())
+        with self.mutex:
+            if self.in_flight:
+                self._settle_all(self.port.clock())
             changed = [each for each in self.assignments.values() if each.is_changed]
             offsets = {each.queue: each.offset for each in changed}
             for each in changed:

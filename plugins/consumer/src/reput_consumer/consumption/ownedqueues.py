@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import ReputError
@@ -63,6 +63,8 @@ class OwnedQueues(ConsumeResults):
         may call other members."""
         self._is_member = False
         self._topics_seen: set[str] = set()
+        self._share: dict[str, Sequence[MessageQueue] | None] | None = None
+        """What `wanted_queues` returned last, if the member has just these queues since then."""
         self._starts_unsaved: set[MessageQueue] = set()
         """Queues where the group begins at a place that could not be saved."""
 
@@ -88,6 +90,7 @@ class OwnedQueues(ConsumeResults):
         """Have exactly these queues, whatever other members do; those it had are given up."""
         wanted = list(dict.fromkeys(queues))
         with self._rebalancing:
+            self._share = None
             self._apply(wanted, [each for each in self.assignments if each not in wanted])
 
     def detach(self) -> None:
@@ -96,15 +99,21 @@ class OwnedQueues(ConsumeResults):
             self._is_member = False
 
     def rebalance(self) -> None:
-        """Take and give up queues, by the group's members and the topics' queues."""
+        """Take and give up queues, by the group's members and the topics' queues.
+
+        In a group of many members, most changes leave the share of most of them as it was.
+        """
         with self._rebalancing:
             if self.is_closed or not self._is_member:
                 return
-            found, unknown = wanted_queues(self.port, self.settings)
+            found, unknown = wanted_queues(self.port, self.settings, self._selectors)
+            if found == self._share and not unknown:
+                return
+            self._share = None  # until it is the member's
             wanted = [queue for queues in found.values() for queue in queues or ()]
             kept = {topic for topic, queues in found.items() if queues is None}
             chosen = set(wanted)
-            with self.lock:
+            with self.mutex:
                 lost = [
                     queue
                     for queue in self.assignments
@@ -118,11 +127,14 @@ class OwnedQueues(ConsumeResults):
                     if unknown:
                         self.timers.arm(REBALANCE, self.port.clock() + _START_AGAIN_MS)
                     self.wake_all()
+                if self.is_share_known and self.assignments.keys().isdisjoint(lost):
+                    self._share = found
             self._topics_seen |= found.keys() - kept - missing
 
-    def _apply(self, wanted: Iterable[MessageQueue], lost: Iterable[MessageQueue]) -> None:
-        self._give_up(lost)
-        with self.lock:
+    def _apply(self, wanted: Iterable[MessageQueue], lost: Collection[MessageQueue]) -> None:
+        if lost:
+            self._give_up(lost)
+        with self.mutex:
             new = [queue for queue in wanted if queue not in self.assignments]
             for queue in wanted:
                 if queue in self.assignments:
@@ -130,7 +142,7 @@ class OwnedQueues(ConsumeResults):
         if new:
             self._take_over(new)
 
-    def _give_up(self, queues: Iterable[MessageQueue]) -> None:
+    def _give_up(self, queues: Collection[MessageQueue]) -> None:
         """Save the offsets of queues and give them to others, but for queues that are held."""
         with self.lock:
             found = [self.assignments[queue] for queue in queues]
@@ -167,7 +179,7 @@ class OwnedQueues(ConsumeResults):
                 )
         if self.settings.ordered and not self.settings.broadcast:
             self.port.unlock(self.settings.group, self.settings.member, lost)
-        logger.info("gave up queues group=%s queues=%s", self.settings.group, shown(lost))
+        self._log("gave up", lost)
 
     def _take_over(self, queues: list[MessageQueue]) -> None:
         now = self.port.clock()
@@ -207,7 +219,11 @@ class OwnedQueues(ConsumeResults):
                 self._save_later()
             self.wake()
         self._queues_changed()
-        logger.info("took queues group=%s queues=%s", self.settings.group, shown(taken))
+        self._log("took", taken)
+
+    def _log(self, what: str, queues: Mapping[MessageQueue, Assignment]) -> None:
+        if logger.isEnabledFor(logging.INFO):  # the text takes longer than all the rest
+            logger.info("%s queues group=%s queues=%s", what, self.settings.group, shown(queues))
 
     def _keep_starts(self, taken: Collection[Assignment]) -> bool:
         """Save where the group begins, durably, before a message is handed out; return success.

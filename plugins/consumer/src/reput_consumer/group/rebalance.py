@@ -15,7 +15,7 @@ from reput_consumer.names import retry_topic
 from reput_consumer.selectors import Selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.group.membersettings import MemberSettings
@@ -34,19 +34,28 @@ def subscription_of(settings: MemberSettings) -> Mapping[str, Selector]:
 
 
 def wanted_queues(
-    port: ConsumerBackend, settings: MemberSettings
-) -> tuple[dict[str, list[MessageQueue] | None], set[str]]:
+    port: ConsumerBackend, settings: MemberSettings, topics: Iterable[str]
+) -> tuple[dict[str, Sequence[MessageQueue] | None], set[str]]:
     """Return which queues a member should have.
+
+    Args:
+        port: answers which queues and members exist.
+        settings: of the member.
+        topics: those of `subscription_of`.
 
     Returns:
         Queues by topic, None where the member keeps its queues; and the topics that must be looked
         at later.
     """
-    found: dict[str, list[MessageQueue] | None] = {}
+    found: dict[str, Sequence[MessageQueue] | None] = {}
     unknown = set()
-    for topic in subscription_of(settings):
+    members: Sequence[str] = ()
+    for topic in topics:
         try:
-            found[topic] = _of_topic(port, settings, topic)
+            queues = port.queues(topic)
+            if not (members or settings.broadcast):
+                members = port.members(settings.group)
+            found[topic] = _of_topic(settings, queues, members)
             if found[topic] is None:
                 unknown.add(topic)
         except AllocationError as error:
@@ -62,13 +71,11 @@ def wanted_queues(
 
 
 def _of_topic(
-    port: ConsumerBackend, settings: MemberSettings, topic: str
-) -> list[MessageQueue] | None:
-    queues = port.queues(topic)
+    settings: MemberSettings, queues: Sequence[MessageQueue], members: Sequence[str]
+) -> Sequence[MessageQueue] | None:
     if settings.broadcast:
         return queues
-    members = port.members(settings.group)
     place = bisect_left(members, settings.member)
-    if members[place : place + 1] != [settings.member]:
+    if place == len(members) or members[place] != settings.member:
         return None  # not known yet, or left: keep the queues
     return settings.strategy.allocate(settings.member, queues, members)
