@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from reput_transaction.halfindex.halfindex import HalfIndex
 
-__all__ = ["decode_snapshot", "encode_snapshot"]
+__all__ = ["check_snapshot", "decode_snapshot", "encode_snapshot"]
 
 
 def encode_snapshot(index: HalfIndex, resume_offset: int) -> bytes:
@@ -65,6 +65,22 @@ def encode_snapshot(index: HalfIndex, resume_offset: int) -> bytes:
     return zlib.crc32(covered).to_bytes(4, "big") + covered
 
 
+class _Parts(NamedTuple):
+    resume_offset: int
+    rows: npt.NDArray[np.void]
+    ops: npt.NDArray[np.void]
+    names: list[bytes]
+
+
+def check_snapshot(data: bytes, path: str) -> int:
+    """Return the physical offset at which to go on, as `decode_snapshot` does, without an index.
+
+    Raises:
+        CorruptFileError: the bytes are not a snapshot.
+    """
+    return _parts(data, path).resume_offset
+
+
 def decode_snapshot(data: bytes, path: str, index: HalfIndex) -> int:
     """Fill the empty ``index`` from a snapshot.
 
@@ -74,6 +90,14 @@ def decode_snapshot(data: bytes, path: str, index: HalfIndex) -> int:
     Raises:
         CorruptFileError: the bytes are not a snapshot.
     """
+    parts = _parts(data, path)
+    _fill(index, parts.rows, [name.decode("utf-8", "surrogatepass") for name in parts.names])
+    *entries, (index.ops.next_offset, index.next_half_offset) = parts.ops.tolist()
+    index.ops.entries = list(map(tuple, entries))
+    return parts.resume_offset
+
+
+def _parts(data: bytes, path: str) -> _Parts:
     if len(data) < HEADER_DTYPE.itemsize:
         raise CorruptFileError(path, 0, f"{len(data)} bytes are too few for the header")
     header = np.frombuffer(data, HEADER_DTYPE, 1)[0]
@@ -94,19 +118,23 @@ def decode_snapshot(data: bytes, path: str, index: HalfIndex) -> int:
     ops_at = HEADER_DTYPE.itemsize + rows.nbytes
     ops = np.frombuffer(data, OP_DTYPE, op_count, ops_at)
     names = data[ops_at + ops.nbytes :].split(b"\0")[:-1]
-    _fill(index, rows, [name.decode("utf-8", "surrogatepass") for name in names], path)
-    *entries, (index.ops.next_offset, index.next_half_offset) = ops.tolist()
-    index.ops.entries = list(map(tuple, entries))
-    return int(header["resume_offset"])
+    _check_rows(rows, len(names), path)
+    return _Parts(int(header["resume_offset"]), rows, ops, names)
 
 
-def _fill(index: HalfIndex, rows: npt.NDArray[np.void], names: list[str], path: str) -> None:
+def _check_rows(rows: npt.NDArray[np.void], name_count: int, path: str) -> None:
+    is_known = np.isin(rows["state"], (OPEN, ENDED, SUPERSEDED))
+    is_known &= (rows["decision"] >= UNDECIDED) & (rows["decision"] <= ROLLED_BACK)
+    is_known &= rows["group"] < name_count
+    if not is_known.all():
+        queue_offset = rows["queue_offset"][~is_known][0]
+        raise CorruptFileError(path, 0, f"the row of queue offset {queue_offset} is none")
+
+
+def _fill(index: HalfIndex, rows: npt.NDArray[np.void], names: list[str]) -> None:
     newer_of: list[tuple[HalfRow, int]] = []
     for fields in rows.tolist():
         queue_offset, offset, born, ended_to, newer, key, checks, state, group, decision = fields
-        known = state in (OPEN, ENDED, SUPERSEDED) and UNDECIDED <= decision <= ROLLED_BACK
-        if not known or group >= len(names):
-            raise CorruptFileError(path, 0, f"the row of queue offset {queue_offset} is none")
         row = HalfRow(queue_offset, offset, born, checks, key)
         index.rows.add(row, names[group] if group >= 0 else None)
         if row.group is not None:
