@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 22;
+const INTERFACE: u32 = 23;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -51,7 +51,7 @@ mod _kernels {
         read::pieces::read_pieces,
         read::sound::{sound_columns, sound_messages},
         read::view::MessageView,
-        read::whole::{whole_columns, whole_messages},
+        read::whole::read_whole,
         serve::lane::send_lane,
         serve::sockets::write_sockets,
         serve::values::plain_values,

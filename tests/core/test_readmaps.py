@@ -77,7 +77,7 @@ def test_a_map_holds_the_bytes_of_the_file_and_is_made_once(path):
     maps = maps_of(path, disk)
 
     ranges = [(0, 900), (SIZE - 900, SIZE)]
-    found = [maps.loaded("file", SIZE, *each, 8, SIZE) for each in ranges]
+    found = [maps.loaded("file", 0, SIZE, *each, 8, SIZE) for each in ranges]
 
     assert [data.tobytes() for data in found] == [CONTENT[:900], CONTENT[-900:]]
     assert disk.map_count == 1
@@ -87,57 +87,64 @@ def test_a_block_is_loaded_once_up_to_where_the_file_is_written(path, loads):
     maps = maps_of(path, Disk())
 
     for end, limit in ((9, 9), (9, 200), (100, 200), (150, 200), (300, SIZE // 2 + 70)):
-        assert maps.loaded("file", SIZE, 0, end, 99, limit) is not None
+        assert maps.loaded("file", 0, SIZE, 0, end, 99, limit) is not None
     assert loads == [9, 200, SIZE // 2]
-    assert maps.loaded("file", SIZE, 0, SIZE // 2 + 60, 99, SIZE // 2 + 70) is not None
-    assert maps.loaded("file", SIZE, 0, SIZE // 2 + 80, 99, SIZE) is not None
+    assert maps.loaded("file", 0, SIZE, 0, SIZE // 2 + 60, 99, SIZE // 2 + 70) is not None
+    assert maps.loaded("file", 0, SIZE, 0, SIZE // 2 + 80, 99, SIZE) is not None
 
     assert loads == [9, 200, SIZE // 2, 70, SIZE // 2]
 
 
-def test_what_was_loaded_together_is_ready_until_the_file_is_cut(path):
-    maps, half = maps_of(path, Disk()), SIZE // 2
-    assert maps.ready("file", 0, 900) is None
-    for start, end, limit in ((half, half + 9, half + 70), (9, 99, SIZE), (half + 9, SIZE, SIZE)):
-        before = maps.ready("file", start, end)
-        assert maps.loaded("file", SIZE, start, end, 99, limit) is not None
-        data, first = maps.ready("file", start, end)
-        assert before is None
-        assert data.tobytes() == CONTENT[first : first + len(data)]
+def test_what_was_loaded_together_is_one_part_until_the_file_is_forgotten(path):
+    maps, half, base = maps_of(path, Disk()), SIZE // 2, 7_000
+    assert maps.parts == ()
+    expected = [(half, half + 70), (0, half + 70), (0, SIZE)]
+    asked = [(half, half + 9, half + 70), (9, 99, SIZE), (half + 9, SIZE, SIZE)]
+    for (start, end, limit), (low, high) in zip(asked, expected, strict=True):
+        assert maps.loaded("file", base, SIZE, start, end, 99, limit) is not None
+        ((data, first, size, size_now),) = maps.parts
+        assert (data.tobytes(), first) == (CONTENT[low:high], base + low)
+        assert size == size_now() == SIZE
 
-    assert (first, len(data)) == (0, SIZE)
-    assert maps.ready("file", 0, SIZE + 1) is None
+    assert maps.loaded("other", 0, SIZE, 0, 9, 99, SIZE) is not None
+    assert [first for _, first, *_ in maps.parts] == [0, base]
+    assert maps.loaded("file", base, SIZE, 0, 9, 99, SIZE) is not None
+    assert [first for _, first, *_ in maps.parts] == [base, 0]
     os.truncate(path, SIZE - 1)
-    assert maps.ready("file", 0, 900) is None
+    assert size_now() < size
+    maps.forget("file")
+    assert [first for _, first, *_ in maps.parts] == [0]
+    maps.clear()
+    assert maps.parts == ()
 
 
 @pytest.mark.parametrize(
     ("start", "end", "count"), [(0, 900, 7), (900, 0, 9), (-9, 9, 9), (9, SIZE + 1, 9)]
 )
 def test_few_pieces_and_places_outside_of_the_file_are_not_read_by_map(path, start, end, count):
-    assert maps_of(path, Disk()).loaded("file", SIZE, start, end, count, SIZE) is None
+    assert maps_of(path, Disk()).loaded("file", 0, SIZE, start, end, count, SIZE) is None
 
 
 def test_pieces_far_from_each_other_are_not_read_by_map(tmp_path):
     with (tmp_path / "sparse").open("wb+") as file:
         file.truncate(1 << 24)
     maps = maps_of(tmp_path / "sparse", Disk())
-    assert maps.loaded("sparse", 1 << 24, 0, 1 << 19, 8, 1 << 24) is not None
-    assert maps.loaded("sparse", 1 << 24, 0, (1 << 19) + 1, 8, 1 << 24) is None
+    assert maps.loaded("sparse", 0, 1 << 24, 0, 1 << 19, 8, 1 << 24) is not None
+    assert maps.loaded("sparse", 0, 1 << 24, 0, (1 << 19) + 1, 8, 1 << 24) is None
 
 
 def test_a_file_that_was_cut_is_not_read_by_map(path):
     maps = maps_of(path, Disk())
-    assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is not None
+    assert maps.loaded("file", 0, SIZE, 0, 900, 9, SIZE) is not None
     os.truncate(path, SIZE - 1)
 
-    assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is None
+    assert maps.loaded("file", 0, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_a_block_that_cannot_be_loaded_is_not_read_by_map(path, monkeypatch):
     monkeypatch.setattr(readmap, "populate", lambda *_: False)
 
-    assert maps_of(path, Disk()).loaded("file", SIZE, 0, 900, 9, SIZE) is None
+    assert maps_of(path, Disk()).loaded("file", 0, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_where_no_file_can_be_mapped_none_is_tried_again(path):
@@ -145,7 +152,7 @@ def test_where_no_file_can_be_mapped_none_is_tried_again(path):
     disk.has_maps = False
     maps = maps_of(path, disk)
 
-    assert [maps.loaded("file", SIZE, 0, 900, 9, SIZE) for _ in range(3)] == [None] * 3
+    assert [maps.loaded("file", 0, SIZE, 0, 900, 9, SIZE) for _ in range(3)] == [None] * 3
     assert disk.map_count == 1
 
 
@@ -153,7 +160,7 @@ def test_of_a_block_that_grows_only_new_pages_are_loaded(path, loads):
     maps, page = maps_of(path, Disk()), mmap.PAGESIZE
 
     for limit in (3 * page + 5, 3 * page + 9, 5 * page):
-        assert maps.loaded("file", SIZE, 0, limit, 9, limit) is not None
+        assert maps.loaded("file", 0, SIZE, 0, limit, 9, limit) is not None
 
     assert loads == [3 * page + 5, 9, 2 * page]
 
@@ -163,9 +170,9 @@ def test_what_is_short_for_a_moment_is_tried_again(path, monkeypatch):
     maps = maps_of(path, disk)
     with monkeypatch.context() as patch:
         patch.setattr(disk, "map_to_read", raises(OSError(errno.EMFILE, "too many open files")))
-        assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is None
+        assert maps.loaded("file", 0, SIZE, 0, 900, 9, SIZE) is None
 
-    assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is not None
+    assert maps.loaded("file", 0, SIZE, 0, 900, 9, SIZE) is not None
     assert disk.map_count == 1
 
 
@@ -180,15 +187,15 @@ def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(path):
     disk = CountingDisk()
     maps = maps_of(path, disk)
     for name in ("a", "a", *"bcdefghi", "a"):
-        maps.loaded(name, SIZE, 0, 900, 9, SIZE)
+        maps.loaded(name, 0, SIZE, 0, 900, 9, SIZE)
     assert disk.map_count == 10  # "a" is the ninth from the end, and eight are kept
 
     maps.forget("a")
-    maps.loaded("a", SIZE, 0, 900, 9, SIZE)
+    maps.loaded("a", 0, SIZE, 0, 900, 9, SIZE)
     maps.clear()
 
     assert disk.map_count == 11
-    assert maps.loaded("a", SIZE, 0, 900, 9, SIZE) is None
+    assert maps.loaded("a", 0, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
@@ -200,7 +207,7 @@ def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
     found = pool.read_pieces(path, *wanted)
 
     assert disk.map_count == 0
-    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
+    data = pool.maps.loaded(path, 0, SIZE, 0, 1_900, 10, SIZE)
     assert read_pieces(data, 0, 1_900, *wanted[2:]) == found
     assert disk.map_count == 1
     assert found == ([CONTENT[at : at + 100] for at in range(0, 2_000, 200)], 10)
@@ -242,26 +249,26 @@ def test_a_file_that_is_removed_during_a_read_stays_mapped_no_longer(
         return map_to_read(*asked)
 
     monkeypatch.setattr(disk, "map_to_read", removed_meanwhile)
-    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
+    data = pool.maps.loaded(path, 0, SIZE, 0, 1_900, 10, SIZE)
 
     assert data.tobytes() == CONTENT[:1_900]
-    assert not pool._maps._maps
+    assert not pool.maps._maps
     pool.close()
 
 
 def test_a_file_that_is_mapped_beside_the_closing_stays_mapped_no_longer(path, monkeypatch):
     pool = FilePool(Disk())
-    made = pool._maps._made
+    made = pool.maps._made
 
     def closed_meanwhile(*asked):
         pool.close()
         return made(*asked)
 
-    monkeypatch.setattr(pool._maps, "_made", closed_meanwhile)
-    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
+    monkeypatch.setattr(pool.maps, "_made", closed_meanwhile)
+    data = pool.maps.loaded(path, 0, SIZE, 0, 1_900, 10, SIZE)
 
     assert data.tobytes() == CONTENT[:1_900]
-    assert not pool._maps._maps
+    assert not pool.maps._maps
     assert not pool._descriptors
 
 
@@ -331,7 +338,7 @@ def test_a_map_that_is_made_while_its_file_is_forgotten_does_not_stay(path):
 
         def __enter__(self):
             pool._lock = lock
-            found.append(pool.mapped(path, SIZE, 0, 1_900, 10, SIZE))
+            found.append(pool.maps.loaded(path, 0, SIZE, 0, 1_900, 10, SIZE))
             return lock.__enter__()
 
         def __exit__(self, *error):
@@ -341,5 +348,5 @@ def test_a_map_that_is_made_while_its_file_is_forgotten_does_not_stay(path):
     pool.forget(path)
 
     assert found[0].tobytes() == CONTENT[:1_900]
-    assert not pool._maps._maps
+    assert not pool.maps._maps
     pool.close()

@@ -31,7 +31,7 @@ from reput.record.text.topicdictionary import topic_table
 from reput_arrow.propertymaps import property_maps
 from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
-from reput_consumequeue.reader.mappedread import whole_columns, whole_messages
+from reput_consumequeue.reader.mappedread import read_whole
 from reput_consumequeue.unitruns import units_by_queue
 from reput_index.batchkeys import keys_of_texts
 from reput_index.files.hashchain import make_items
@@ -55,13 +55,12 @@ OTHERS = (
     joined_texts,
     queue_offsets_of_rows,
     read_pieces,
+    read_whole,
     rows_of_columns,
     rows_of_messages,
     sound_columns,
     sound_messages,
     topic_table,
-    whole_columns,
-    whole_messages,
     write_pieces,
 )
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -306,10 +305,10 @@ def test_keys_of_topics_beside_the_table_are_those_of_python(codes):
     assert outcome(keys_of_texts, *keys) == outcome(keys_of_texts.__wrapped__, *keys)
 
 
-BYTES = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages, write_pieces)
+READING = (read_pieces, read_whole, sound_columns, sound_messages, write_pieces)
 
 
-@pytest.mark.parametrize("kernel", KERNELS + BYTES, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("kernel", KERNELS + READING, ids=lambda kernel: kernel.__name__)
 @pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70, np.zeros((2, 2))])
 def test_arguments_that_are_no_columns_fail_as_in_python(kernel, argument):
     count = kernel.__wrapped__.__code__.co_argcount

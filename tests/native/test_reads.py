@@ -27,7 +27,7 @@ from reput.files.system.vectoredread import read_pieces
 from reput.record import Encoder, Message
 from reput_consumequeue.reader import queueread
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
-from reput_consumequeue.reader.mappedread import whole_columns, whole_messages
+from reput_consumequeue.reader.mappedread import read_whole
 from reput_testing.logs import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -189,7 +189,8 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
 @MANY
 @given(st.lists(strategies.messages(), min_size=1, max_size=6), st.booleans(), st.data())
 @pytest.mark.costly
-def test_reads_that_end_at_a_limit_and_others(sent, is_light, data):
+def test_reads_that_end_at_a_limit_and_others(tmp_path_factory, sent, is_light, data):
+    path = tmp_path_factory.getbasetemp() / "places"
     base = 1_000
     log, listed = bytearray(data.draw(st.integers(0, 9), label="before")), []
     for number, message in enumerate(sent):
@@ -208,7 +209,11 @@ def test_reads_that_end_at_a_limit_and_others(sent, is_light, data):
     listed += data.draw(st.lists(strange, max_size=2), label="strange")
     total = sum(max(size, 0) for _, size in listed)
     stop = st.just(len(log)) | st.integers(0, len(log))
-    mapped = window[: data.draw(stop, label="known")], base
+    known = window[: data.draw(stop, label="known")]
+    file_size = data.draw(st.sampled_from([9, 9, 8]), label="bytes of the file now")
+    other = window[:0], base, 9, lambda: 9
+    end = base + data.draw(st.just(len(log)) | stop, label="end of the log")
+    mapped = end, (other, (known, base, 9, lambda: file_size))
     limits = (
         data.draw(st.integers(0, len(listed) + 1), label="wanted"),
         data.draw(st.sampled_from([0, total, total - 1, 1 << 40]) | st.integers(0, total + 1)),
@@ -217,18 +222,28 @@ def test_reads_that_end_at_a_limit_and_others(sent, is_light, data):
     )
     topic = data.draw(st.sampled_from([sent[0].topic, "other"])).encode()
     place = topic, sent[0].queue_id, data.draw(st.sampled_from([5, 6])), is_light
-    asked = mapped, packed(listed), 20, limits, place
+    places = packed(listed)
+    size = data.draw(st.just(len(places)) | st.integers(0, len(places) + 1), label="size")
+    asked = size, 20, mapped, limits, place
+    path.write_bytes(b"abc" + places)
+    with path.open("rb") as file:
+        of_file = file.fileno(), 3, *asked
 
-    found, expected = whole_messages(*asked), whole_messages.__wrapped__(*asked)
-    columns, others = whole_columns(*asked), whole_columns.__wrapped__(*asked)
+        found, expected = read_whole(*of_file, False), read_whole.__wrapped__(*of_file, False)
+        columns = read_whole(*of_file, True)
+    others = read_whole.__wrapped__(places, 0, *asked, True)
 
     assert (found is None) == (expected is None) == (columns is None) == (others is None)
+    assert (read_whole(places, 0, *asked, False) is None) == (found is None)
     if found is None:
         return
     assert type(found) is tuple
     assert shown(found) == shown(expected)
-    for made, other in zip(columns, others, strict=True):
+    assert columns[4] == others[4] == found[-1].physical_offset + found[-1].size
+    for made, other in zip(columns[:4], others[:4], strict=True):
         assert (made.dtype, made.shape, made.tolist()) == (other.dtype, other.shape, other.tolist())
+        assert not made.flags.writeable
+        assert not other.flags.writeable
     assert columns[3].tolist() == [each.physical_offset for each in found]
     assert columns[0].tobytes() == b"".join(each.record for each in found)
 
@@ -359,7 +374,8 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed, monke
         with python_engine():
             expected = answers(store)
         with monkeypatch.context() as patch:
-            patch.setattr(queueread, "read_mapped", lambda *_: None)
+            for name in ("read_loaded", "read_mapped"):
+                patch.setattr(queueread, name, lambda *_: None)
             one_by_one = answers(store)
 
     assert found == expected == one_by_one

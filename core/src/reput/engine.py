@@ -27,7 +27,7 @@ __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel", "reference_of
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
-INTERFACE: Final = 22
+INTERFACE: Final = 23
 """Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must have
 the same number."""
 

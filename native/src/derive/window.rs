@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::encode::record::crc32;
-use crate::shared::arrays::{Columns, array, matrix, slices};
+use crate::shared::arrays::{Columns, array, frozen, matrix, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i16, be_i32, be_i64, be_u32};
 use crate::shared::decline::Arg;
@@ -74,10 +74,10 @@ impl Cuts {
         header
     }
 
-    /// The matrix of places, and that of headers.
-    pub fn matrices(self, py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyAny>)> {
-        let header = matrix(py, self.header, HEADER_SIZE)?;
-        Ok((self.places.matrix(py)?, header.into_any()))
+    /// The matrix of places, and that of headers; nobody may write them.
+    pub fn matrices(self, py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
+        let header = frozen(matrix(py, self.header, HEADER_SIZE)?);
+        Ok([self.places.matrix(py)?, header.into_any()])
     }
 }
 
@@ -124,7 +124,7 @@ pub fn cut_window<'py>(
         numbers.set_item("queue_offset", array(py, cut.queue_offset))?;
         numbers.set_item("sys_flag", array(py, cut.sys_flag))?;
         numbers.set_item("store_timestamp", array(py, cut.store_timestamp))?;
-        let (places, header) = cut.cuts.matrices(py)?;
+        let [places, header] = cut.cuts.matrices(py)?;
         let is_sound = cut.reason == Reason::None;
         Ok((
             places,

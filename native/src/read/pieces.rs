@@ -81,7 +81,7 @@ pub fn read_pieces<'py>(
 
 /// Where bytes are read from: a descriptor, or a map of which the caller has loaded what is wanted.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+pub enum Source<'a> {
     File(i32),
     Map(&'a [u8]),
 }
@@ -97,7 +97,7 @@ impl Source<'_> {
     }
 
     /// Fill the room as far as the file reaches; how many bytes that are.
-    fn read(self, room: &mut [u8], position: u64) -> Result<usize, Error> {
+    pub fn read(self, room: &mut [u8], position: u64) -> Result<usize, Error> {
         let descriptor = match self {
             Self::File(descriptor) => descriptor,
             Self::Map(mut rest) => {
@@ -121,6 +121,27 @@ pub struct Bounds {
     pub max_bytes: i64,
 }
 
+impl Bounds {
+    /// Where a piece stands behind the base, and its size, which is added to that of the pieces
+    /// before it; `None` where it leaves the bounds.
+    #[inline]
+    pub fn admit(&self, place: &[u8], total: &mut i64) -> Option<(u64, usize)> {
+        let (offset, size) = (be_i64(place, 0), i64::from(be_i32(place, 8)));
+        let end = offset.checked_add(size);
+        let is_there = offset >= self.base && end.is_some_and(|end| end <= self.limit);
+        if size <= 0 || size > self.max_size || !is_there {
+            return None;
+        }
+        let sum = *total + size; // 2**31 pieces of 2**31 bytes are less than 2**63
+        if sum > self.max_bytes && *total > 0 {
+            return None;
+        }
+        *total = sum;
+        // Not below 0, as the offset is not below the base.
+        Some((offset.wrapping_sub(self.base) as u64, size as usize))
+    }
+}
+
 /// Neighbours that are read together, to `start` of the buffer.
 struct Stretch {
     position: u64,
@@ -129,36 +150,27 @@ struct Stretch {
 }
 
 /// What is read, and where in the buffer each piece stands then.
-pub struct Plan {
+struct Plan {
     stretches: Vec<Stretch>,
-    pub pieces: Vec<Range<usize>>,
-    pub size: usize,
+    pieces: Vec<Range<usize>>,
+    size: usize,
 }
 
 impl Plan {
     /// A plan for the first places, up to one that leaves the bounds.
-    pub fn of(places: &[u8], stride: usize, bounds: &Bounds, gap_max: usize) -> Self {
+    fn of(places: &[u8], stride: usize, bounds: &Bounds, gap_max: usize) -> Self {
         let count = bounds.max_count.min(places.len() / stride);
         let mut plan = Self {
             stretches: Vec::with_capacity(count),
             pieces: Vec::with_capacity(count),
             size: 0,
         };
-        let mut total = 0i64;
+        let mut total = 0;
         for place in places.chunks_exact(stride).take(count) {
-            let (offset, size) = (be_i64(place, 0), i64::from(be_i32(place, 8)));
-            let end = offset.checked_add(size);
-            let is_there = offset >= bounds.base && end.is_some_and(|end| end <= bounds.limit);
-            if size <= 0 || size > bounds.max_size || !is_there {
+            let Some((position, size)) = bounds.admit(place, &mut total) else {
                 break;
-            }
-            total += size; // 2**31 pieces of 2**31 bytes are less than 2**63
-            if total > bounds.max_bytes && !plan.pieces.is_empty() {
-                break;
-            }
-            // Not below 0, as the offset is not below the base.
-            let position = offset.wrapping_sub(bounds.base) as u64;
-            plan.add(position, size as usize, gap_max);
+            };
+            plan.add(position, size, gap_max);
         }
         plan
     }

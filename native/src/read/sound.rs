@@ -86,7 +86,7 @@ pub fn sound_columns<'py>(
             cuts.add(place.start, record, parts);
             offsets.push(offset);
         })?;
-        let (places, header) = cuts.matrices(py)?;
+        let [places, header] = cuts.matrices(py)?;
         Ok((places, header, array(py, offsets)))
     })
 }
@@ -162,25 +162,46 @@ impl Queue<'_> {
             while chunks.get(chunk).is_some_and(|bytes| at == bytes.len()) {
                 (chunk, at) = (chunk + 1, 0);
             }
-            let (offset, size) = (be_i64(place, 0), be_i32(place, 8));
-            let record = usize::try_from(size).map(|size| at..at + size);
-            let Ok(stretch) = record else { break };
+            let size = usize::try_from(be_i32(place, 8));
+            let Ok(stretch) = size.map(|size| at..at + size) else {
+                break;
+            };
             let bytes = chunks
                 .get(chunk)
                 .and_then(|bytes| bytes.get(stretch.clone()));
             let Some(record) = bytes else { break };
-            let following = places.get((row + 1) * stride..(row + 2) * stride);
-            let is_there = is_record(record)
-                && offset > after
-                && be_i64(record, 28) == offset
-                && self.is_listed(record, row, &place[..PLACE_SIZE], following);
-            let parts = if is_there { Parts::of(record) } else { None };
-            let Some(parts) = parts.filter(|parts| self.is_own(record, parts)) else {
+            let Some(parts) = self.parts(record, row, &places[row * stride..], stride, after)
+            else {
                 break;
             };
-            (at, after) = (stretch.end, offset);
-            add(chunk, stretch, offset, record, &parts);
+            (at, after) = (stretch.end, be_i64(place, 0));
+            add(chunk, stretch, after, record, &parts);
         }
+    }
+
+    /// The parts of a record; `None` where it is in doubt that it is the one that `places` list
+    /// first, `row` places behind the queue offset.
+    #[inline]
+    pub fn parts(
+        &self,
+        record: &[u8],
+        row: usize,
+        places: &[u8],
+        stride: usize,
+        after: i64,
+    ) -> Option<Parts> {
+        let offset = be_i64(places, 0);
+        let is_there = is_record(record)
+            && offset > after
+            && be_i64(record, 28) == offset
+            && self.is_listed(
+                record,
+                row,
+                &places[..PLACE_SIZE],
+                places.get(stride..2 * stride),
+            );
+        let parts = if is_there { Parts::of(record) } else { None };
+        parts.filter(|parts| self.is_own(record, parts))
     }
 
     /// Whether topic and body of a record are those that belong to it.

@@ -6,223 +6,306 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::derive::window::{Cuts, Parts};
-use crate::read::pieces::{Bounds, PLACE_SIZE, Plan};
+use crate::read::pieces::{Bounds, PLACE_SIZE, Source};
 use crate::read::sound::Queue;
 use crate::read::view::MessageView;
-use crate::shared::arrays::{Column, array};
+use crate::shared::arrays::{Column, array, frozen};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
-use crate::shared::decline::{Arg, Decline, declined_unless, room};
+use crate::shared::decline::{Arg, Decline, Stop, declined_unless, room};
 
-/// Bytes of the log, and the physical offset of the first.
-type Mapped<'py> = (Bound<'py, PyAny>, i64);
+/// End of the log; parts of it that are mapped.
+type Log<'py> = (i64, Bound<'py, PyTuple>);
+/// Bytes, physical offset of the first, bytes of the file, and what returns these once more.
+type Part<'py> = (Bound<'py, PyAny>, i64, u64, Bound<'py, PyAny>);
 /// Messages, bytes of records, bytes of one record, bytes that share memory; most of each.
 type Limits = (usize, i64, i64, i64);
 /// Topic, queue id, queue offset, and whether the queue is a light one.
 type Place<'py> = (Bound<'py, PyBytes>, i64, i64, bool);
 
-/// See `reput_consumequeue.reader.mappedread.whole_messages`.
+/// See `reput_consumequeue.reader.mappedread.read_whole`.
 #[pyfunction]
-pub fn whole_messages<'py>(
+#[allow(clippy::too_many_arguments)] // they are those of the Python function
+pub fn read_whole<'py>(
     py: Python<'py>,
-    mapped: Arg<Mapped<'py>>,
-    places: Arg<Bound<'py, PyBytes>>,
+    source: &Bound<'py, PyAny>,
+    position: Arg<u64>,
+    size: Arg<usize>,
     stride: Arg<usize>,
+    log: Arg<Log<'py>>,
     limits: Arg<Limits>,
     place: Arg<Place<'py>>,
+    as_columns: Arg<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    guarded(py, "whole_messages", || {
-        let asked = Asked::of(mapped, places, stride, limits, place)?;
-        let Some(records) = asked.records() else {
+    guarded(py, "read_whole", || {
+        let (stride, limits, place) = (stride.get()?, limits.get()?, place.get()?);
+        declined_unless(stride >= PLACE_SIZE)?;
+        let as_columns = as_columns.get()?;
+        let places = places_of(py, source, position.get()?, size.get()?)?;
+        let Some(first) = places.get(..PLACE_SIZE) else {
             return Ok(None);
         };
-        let mut chunks = Vec::new();
-        for (rows, size) in records.chunks(asked.together()) {
-            let fill = |target: &mut [u8]| {
-                unlocked(py, size, || records.copy(rows, target));
-                Ok(())
-            };
-            chunks.push(PyBytes::new_with(py, size, fill)?);
-        }
-        let bytes: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
-        let mut found = room(records.count()).map_err(Decline::from)?;
-        asked.each_sound(py, &bytes, records.size, |chunk, place, offset, _, _| {
-            found.push((chunk, place, offset));
-        });
-        if found.len() < records.count() {
+        let (end, parts) = log.get()?;
+        let Some((data, base)) = part_of(&parts, be_i64(first, 0))? else {
             return Ok(None);
+        };
+        let data = data.items();
+        let (wanted, max_bytes, max_size, together) = limits;
+        let bounds = Bounds {
+            base,
+            limit: base.saturating_add(data.len() as i64).min(end),
+            max_size,
+            max_count: wanted.min(places.len() / stride),
+            max_bytes,
+        };
+        let Some(pieces) = pieces_of(&places, stride, &bounds)? else {
+            return Ok(None);
+        };
+        let queue = Queue {
+            topic: place.0.as_bytes(),
+            queue_id: place.1,
+            queue_offset: place.2,
+            is_light: place.3,
+        };
+        let records = Records {
+            data,
+            pieces,
+            places: &places,
+            stride,
+            queue,
+        };
+        if as_columns {
+            records.columns(py)
+        } else {
+            records.messages(py, usize::try_from(together).unwrap_or(0))
         }
-        let made = found.into_iter().map(|(chunk, place, offset)| {
-            let shared = chunks[chunk].clone().unbind();
-            MessageView::untracked(py, shared, place, offset)
-        });
-        Ok(Some(PyTuple::new(py, made.collect::<PyResult<Vec<_>>>()?)?))
     })
 }
 
-/// See `reput_consumequeue.reader.mappedread.whole_columns`.
-#[pyfunction]
-pub fn whole_columns<'py>(
-    py: Python<'py>,
-    mapped: Arg<Mapped<'py>>,
-    places: Arg<Bound<'py, PyBytes>>,
-    stride: Arg<usize>,
-    limits: Arg<Limits>,
-    place: Arg<Place<'py>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    guarded(py, "whole_columns", || {
-        let asked = Asked::of(mapped, places, stride, limits, place)?;
-        let Some(records) = asked.records() else {
-            return Ok(None);
+/// The wanted places, none if the file does not hold all of them.
+fn places_of(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    position: u64,
+    size: usize,
+) -> Result<Vec<u8>, Decline> {
+    let mut places = room(size)?;
+    if let Ok(bytes) = source.cast::<PyBytes>() {
+        let known = usize::try_from(position)
+            .ok()
+            .and_then(|position| bytes.as_bytes().get(position..)?.get(..size));
+        places.extend_from_slice(known.unwrap_or_default());
+        return Ok(places);
+    }
+    let source = Source::File(source.extract().map_err(|_| Decline::ToPython)?);
+    declined_unless(!matches!(source, Source::File(..0)))?;
+    places.resize(size, 0);
+    // Without the interpreter lock: a disk may take its time.
+    let filled = py.detach(|| source.read(&mut places, position));
+    // Python meets the same error, and says it in its words.
+    if filled.map_err(|_| Decline::ToPython)? < size {
+        places.clear();
+    }
+    Ok(places)
+}
+
+/// The part of the log in which a record begins, unless its file is shorter than it was.
+fn part_of<'py>(
+    parts: &Bound<'py, PyTuple>,
+    offset: i64,
+) -> Result<Option<(Column<'py, u8>, i64)>, Stop> {
+    for part in parts.iter_borrowed() {
+        let found: Result<Part<'_>, _> = part.extract();
+        let (data, base, whole_size, size) = found.map_err(|_| Decline::ToPython)?;
+        let at = usize::try_from(offset.wrapping_sub(base));
+        if offset < base || !at.is_ok_and(|at| data.len().is_ok_and(|size| at < size)) {
+            continue;
+        }
+        let is_whole = size.call0()?.extract::<u64>()? >= whole_size;
+        let data = Column::of(&data)?;
+        return Ok(is_whole.then_some((data, base)));
+    }
+    Ok(None)
+}
+
+/// Where the records of a read are in a map; `None` if a read of these ends at none of its limits.
+fn pieces_of(
+    places: &[u8],
+    stride: usize,
+    bounds: &Bounds,
+) -> Result<Option<Vec<Range<usize>>>, Decline> {
+    let mut pieces: Vec<Range<usize>> = room(bounds.max_count)?;
+    let (mut listed, mut total, mut next) = (places.chunks_exact(stride), 0, 0);
+    for place in listed.by_ref() {
+        let admitted = (pieces.len() < bounds.max_count)
+            .then(|| bounds.admit(place, &mut total))
+            .flatten();
+        let Some((start, size)) = admitted else {
+            next = i64::from(be_i32(place, 8));
+            break;
         };
-        let (count, size) = (records.count(), records.size);
+        pieces.push(start as usize..start as usize + size);
+    }
+    let is_full = pieces.len() == bounds.max_count || total + next > bounds.max_bytes;
+    Ok((total > 0 && is_full).then_some(pieces))
+}
+
+/// Rows of so many that are copied before one of them is looked at: the processor waits for the
+/// bytes of several records at once then, and what it has copied is still near it.
+fn groups(count: usize) -> impl Iterator<Item = Range<usize>> {
+    const GROUP: usize = 64;
+    let first = (0..count).step_by(GROUP);
+    first.map(move |first| first..(first + GROUP).min(count))
+}
+
+/// Have the processor load bytes that will be read soon.
+#[inline]
+fn fetch(bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every x86-64 has the instruction, which changes nothing, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = bytes;
+}
+
+/// The records of a read, in a map. Its file may change, so a record is copied before it is looked
+/// at.
+struct Records<'a> {
+    data: &'a [u8],
+    pieces: Vec<Range<usize>>,
+    places: &'a [u8],
+    stride: usize,
+    queue: Queue<'a>,
+}
+
+impl Records<'_> {
+    fn columns<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>, Stop> {
+        let count = self.pieces.len();
+        let size = self.pieces.iter().map(Range::len).sum();
         let mut window = room(size).map_err(Decline::from)?;
-        unlocked(py, size, || {
-            for record in &records.pieces {
-                window.extend_from_slice(&records.data[record.clone()]);
-            }
-        });
         let mut offsets = room(count).map_err(Decline::from)?;
         let mut cuts = Cuts::with_capacity(count);
-        asked.each_sound(py, &[&window], size, |_, place, offset, record, parts| {
-            cuts.add(place.start, record, parts);
-            offsets.push(offset);
+        unlocked(py, size, || {
+            let mut at = 0;
+            for rows in groups(count) {
+                for row in rows.clone() {
+                    window.extend_from_slice(self.piece(row));
+                }
+                for row in rows {
+                    let record = &window[at..at + self.pieces[row].len()];
+                    let Some(parts) = self.parts(record, row) else {
+                        return;
+                    };
+                    cuts.add(at, record, &parts);
+                    offsets.push(self.offset(row));
+                    at += record.len();
+                }
+            }
         });
         if offsets.len() < count {
             return Ok(None);
         }
-        let numbers = (0..count as i64).map(|row| asked.place.2.wrapping_add(row));
-        let (places, header) = cuts.matrices(py)?;
-        Ok(Some((
-            array(py, window),
+        let [places, header] = cuts.matrices(py)?;
+        let last = self.pieces[count - 1].len() as i64;
+        let made = (
+            frozen(array(py, window)),
             places,
             header,
-            array(py, offsets),
-            array(py, vec![0i32; count]),
-            array(py, numbers.collect()),
-        )))
-    })
-}
+            frozen(array(py, offsets)),
+            self.offset(count - 1).wrapping_add(last),
+        );
+        Ok(Some(made.into_pyobject(py)?))
+    }
 
-/// The arguments of both kernels.
-struct Asked<'py> {
-    data: Column<'py, u8>,
-    base: i64,
-    places: Bound<'py, PyBytes>,
-    stride: usize,
-    limits: Limits,
-    place: Place<'py>,
-}
+    fn messages<'py>(
+        &self,
+        py: Python<'py>,
+        together: usize,
+    ) -> Result<Option<Bound<'py, PyTuple>>, Stop> {
+        let mut found = room(self.pieces.len()).map_err(Decline::from)?;
+        let mut first = 0;
+        while first < self.pieces.len() {
+            let (stop, size) = self.chunk(first, together);
+            let mut is_sound = false;
+            let chunk = PyBytes::new_with(py, size, |target| {
+                is_sound = unlocked(py, size, || self.copy(first..stop, target));
+                Ok(())
+            })?;
+            if !is_sound {
+                return Ok(None);
+            }
+            let mut at = 0;
+            for row in first..stop {
+                let end = at + self.pieces[row].len();
+                let shared = chunk.clone().unbind();
+                found.push(MessageView::untracked(
+                    py,
+                    shared,
+                    at..end,
+                    self.offset(row),
+                )?);
+                at = end;
+            }
+            first = stop;
+        }
+        Ok(Some(PyTuple::new(py, found)?))
+    }
 
-impl<'py> Asked<'py> {
-    fn of(
-        mapped: Arg<Mapped<'py>>,
-        places: Arg<Bound<'py, PyBytes>>,
-        stride: Arg<usize>,
-        limits: Arg<Limits>,
-        place: Arg<Place<'py>>,
-    ) -> Result<Self, Decline> {
-        let (data, base) = mapped.get()?;
-        let stride = stride.get()?;
-        declined_unless(stride >= PLACE_SIZE)?;
-        Ok(Self {
-            data: Column::of(&data)?,
-            base,
-            places: places.get()?,
-            stride,
-            limits: limits.get()?,
-            place: place.get()?,
+    /// The end of the rows from `first` on that have so many bytes together at most, or of one row;
+    /// and their bytes.
+    fn chunk(&self, first: usize, together: usize) -> (usize, usize) {
+        let mut size = self.pieces[first].len();
+        let mut stop = first + 1;
+        for piece in &self.pieces[stop..] {
+            if size + piece.len() > together {
+                break;
+            }
+            size += piece.len();
+            stop += 1;
+        }
+        (stop, size)
+    }
+
+    /// Copy some records one behind the other; whether all are beyond doubt.
+    fn copy(&self, rows: Range<usize>, target: &mut [u8]) -> bool {
+        let mut rest = &mut *target;
+        for row in rows.clone() {
+            let piece = self.piece(row);
+            let (record, behind) = rest.split_at_mut(piece.len());
+            record.copy_from_slice(piece);
+            rest = behind;
+        }
+        let mut rest = &*target;
+        rows.into_iter().all(|row| {
+            let (record, behind) = rest.split_at(self.pieces[row].len());
+            rest = behind;
+            self.parts(record, row).is_some()
         })
     }
 
-    fn together(&self) -> usize {
-        usize::try_from(self.limits.3).unwrap_or(0)
-    }
-
-    /// The records of the read; `None` if a read of these ends at none of its limits.
-    fn records(&self) -> Option<Records<'_>> {
-        let (wanted, max_bytes, max_size, _) = self.limits;
-        let data = self.data.items();
-        let bounds = Bounds {
-            base: self.base,
-            limit: self.base.saturating_add(data.len() as i64),
-            max_size,
-            max_count: wanted,
-            max_bytes,
-        };
-        let places = self.places.as_bytes();
-        let plan = Plan::of(places, self.stride, &bounds, 0);
-        let count = plan.pieces.len();
-        let mut listed = places.chunks_exact(self.stride);
-        let pieces = listed.by_ref().take(count).zip(plan.pieces);
-        let pieces = pieces.map(|(place, piece)| {
-            let start = (be_i64(place, 0) - self.base) as usize;
-            start..start + piece.len()
-        });
-        let records = Records {
-            data,
-            pieces: pieces.collect(),
-            size: plan.size,
-        };
-        let next = listed.next().map_or(0, |place| be_i32(place, 8));
-        let is_full = count == wanted || plan.size as i64 + i64::from(next) > max_bytes;
-        (count > 0 && is_full).then_some(records)
-    }
-
-    /// See `Queue::each_sound`.
-    fn each_sound(
-        &self,
-        py: Python<'py>,
-        chunks: &[&[u8]],
-        size: usize,
-        add: impl FnMut(usize, Range<usize>, i64, &[u8], &Parts) + Send,
-    ) {
-        let queue = Queue {
-            topic: self.place.0.as_bytes(),
-            queue_id: self.place.1,
-            queue_offset: self.place.2,
-            is_light: self.place.3,
-        };
-        let (places, stride) = (self.places.as_bytes(), self.stride);
-        unlocked(py, size, || {
-            queue.each_sound(chunks, places, stride, -1, add)
-        });
-    }
-}
-
-/// Where the records of a read are.
-struct Records<'a> {
-    data: &'a [u8],
-    pieces: Vec<Range<usize>>,
-    size: usize,
-}
-
-impl Records<'_> {
-    fn count(&self) -> usize {
-        self.pieces.len()
-    }
-
-    /// Rows that have so many bytes together at most, or one row; and their bytes.
-    fn chunks(&self, together: usize) -> Vec<(Range<usize>, usize)> {
-        let mut found: Vec<(Range<usize>, usize)> = vec![];
-        for (row, piece) in self.pieces.iter().enumerate() {
-            match found.last_mut() {
-                Some((rows, size)) if *size + piece.len() <= together => {
-                    rows.end = row + 1;
-                    *size += piece.len();
-                }
-                _ => found.push((row..row + 1, piece.len())),
-            }
+    /// A record in the map; one further on is fetched into the processor's cache meanwhile, as the
+    /// records of a queue stand far from each other.
+    #[inline]
+    fn piece(&self, row: usize) -> &[u8] {
+        const AHEAD: usize = 12;
+        if let Some(next) = self.pieces.get(row + AHEAD) {
+            fetch(&self.data[next.clone()]);
         }
-        found
+        &self.data[self.pieces[row].clone()]
     }
 
-    /// Copy some records one behind the other.
-    fn copy(&self, rows: Range<usize>, mut target: &mut [u8]) {
-        for piece in &self.pieces[rows] {
-            let (place, rest) = target.split_at_mut(piece.len());
-            place.copy_from_slice(&self.data[piece.clone()]);
-            target = rest;
-        }
+    fn offset(&self, row: usize) -> i64 {
+        be_i64(self.places, row * self.stride)
+    }
+
+    /// See `Queue::parts`.
+    #[inline]
+    fn parts(&self, record: &[u8], row: usize) -> Option<Parts> {
+        let after = row.checked_sub(1).map_or(-1, |before| self.offset(before));
+        let places = &self.places[row * self.stride..];
+        self.queue.parts(record, row, places, self.stride, after)
     }
 }

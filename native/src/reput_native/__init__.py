@@ -32,6 +32,7 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     provoke_panic,
     queue_offsets_of_rows,
     read_pieces,
+    read_whole,
     rows_of_columns,
     rows_of_messages,
     send_lane,
@@ -40,8 +41,6 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     texts_of,
     topic_table,
     units_by_queue,
-    whole_columns,
-    whole_messages,
     write_pieces,
     write_sockets,
 )
@@ -69,6 +68,7 @@ __all__ = [
     "provoke_panic",
     "queue_offsets_of_rows",
     "read_pieces",
+    "read_whole",
     "rows_of_columns",
     "rows_of_messages",
     "send_lane",
@@ -77,8 +77,6 @@ __all__ = [
     "texts_of",
     "topic_table",
     "units_by_queue",
-    "whole_columns",
-    "whole_messages",
     "write_pieces",
     "write_sockets",
 ]

@@ -1,7 +1,11 @@
 //! Arrays as slices: taken only where each element is where a slice has it.
 
-use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::PyImportError;
+use numpy::ndarray::Array2;
+use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
+use numpy::{
+    Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
@@ -115,7 +119,19 @@ pub fn matrix<T: Element>(
     width: usize,
 ) -> PyResult<Bound<'_, PyArray2<T>>> {
     let height = values.len() / width;
-    array(py, values).reshape([height, width])
+    let made = Array2::from_shape_vec([height, width], values).map_err(other_error)?;
+    Ok(PyArray2::from_owned_array(py, made))
+}
+
+fn other_error(error: impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The array, which nobody may write from now on.
+pub fn frozen<T, D>(array: Bound<'_, PyArray<T, D>>) -> Bound<'_, PyArray<T, D>> {
+    // SAFETY: the object is an array, the interpreter lock is held, and nobody else knows it yet.
+    unsafe { (*array.as_array_ptr()).fields.flags &= !NPY_ARRAY_WRITEABLE };
+    array
 }
 
 /// `COUNT` columns of one length in one piece of memory, one behind the other.
@@ -157,9 +173,12 @@ impl<const COUNT: usize> Columns<COUNT> {
         *self = grown;
     }
 
-    /// The matrix, of which each row is one column.
+    /// The matrix, of which each row is one column; nobody may write it.
     pub fn matrix(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        let whole = array(py, self.values).reshape([COUNT, self.room])?;
+        if self.length == self.room && self.room > 0 {
+            return Ok(frozen(matrix(py, self.values, self.room)?).into_any());
+        }
+        let whole = frozen(array(py, self.values)).reshape([COUNT, self.room])?;
         let used = PySlice::new(py, 0, self.length as isize, 1);
         whole.get_item((PySlice::full(py), used))
     }

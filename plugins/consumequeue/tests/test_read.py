@@ -80,7 +80,8 @@ def test_a_read_that_leaves_nothing_to_decide(
 ):
     asked = "T", 0, at, count, size
     with monkeypatch.context() as patch:
-        patch.setattr(queueread, "read_mapped", lambda *_: None)
+        for name in ("read_loaded", "read_mapped"):
+            patch.setattr(queueread, name, lambda *_: None)
         slowly = many.read(*asked)
     monkeypatch.setattr(queueread, "Collector", None)  # which decides
 

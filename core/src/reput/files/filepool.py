@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -18,9 +18,11 @@ from reput.files.readmap import ReadMaps
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from reput.files.system.disk import Buffer, Disk
+
+_Answer = TypeVar("_Answer")
 
 __all__ = ["FilePool", "Handle", "ReplacedError", "kept_count"]
 
@@ -78,11 +80,8 @@ class FilePool:
         self._forget_count = 0
         """Calls of `forget`; a file that was opened meanwhile may be the forgotten one."""
         self._keeps = max_open > 0
-        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
-        self.mapped = self._maps.loaded
-        """`ReadMaps.loaded`, for files of this pool."""
-        self.ready = self._maps.ready
-        """`ReadMaps.ready`, likewise."""
+        self.maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
+        """Maps of files of this pool."""
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:
@@ -111,9 +110,13 @@ class FilePool:
 
     def read_pieces(self, file: str | Handle, *wanted: Any) -> tuple[list[bytes], int]:
         """Call `Disk.read_pieces` on a pooled file."""
+        return self.call(file, self._disk.read_pieces, *wanted)
+
+    def call(self, file: str | Handle, read: Callable[..., _Answer], *wanted: Any) -> _Answer:
+        """Call ``read`` with the descriptor of a pooled file, and ``wanted``."""
         held = self._held(file)
         try:
-            return self._disk.read_pieces(held.descriptor, *wanted)
+            return read(held.descriptor, *wanted)
         finally:
             del held
             if self._dropped:
@@ -167,7 +170,7 @@ class FilePool:
                 file.is_replaced = True
             self._forget_count += 1  # a thread that opens it now keeps it for this use only
             held = self._files.pop(file, None)
-        self._maps.forget(file)
+        self.maps.forget(file)
         del held
         self._close_dropped()
 
@@ -180,7 +183,7 @@ class FilePool:
         with self._lock:
             held, self._files = self._files, OrderedDict()
             self._max_open = min(self._max_open, max(len(held) // 2, 1))
-        self._maps.clear()
+        self.maps.clear()
         were_any = len(held) > 0
         del held
         self._close_dropped()
@@ -191,7 +194,7 @@ class FilePool:
         with self._lock:
             held, self._files = self._files, OrderedDict()
             self._keeps = False
-        self._maps.clear()
+        self.maps.clear()
         del held
         self._close_dropped()
 

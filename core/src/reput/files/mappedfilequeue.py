@@ -68,6 +68,8 @@ class MappedFileQueue:
         self.file_size = file_size
         self._disk = disk
         self._pool = pool
+        self.maps = pool.maps
+        """Maps that `mapped` has made."""
         self.bases: tuple[int, ...] = ()
         """Base offsets of all files, ascending; replaced whole, so that readers need no lock."""
         self.maps_to_read = maps_to_read
@@ -307,21 +309,22 @@ class MappedFileQueue:
             return None
         first, _ = PLACE.unpack_from(places)
         last, size = PLACE.unpack_from(places, (count - 1) * stride)
+        if last + size <= limit:  # most reads: what they want was loaded before
+            for data, start, whole_size, size_now in self.maps.parts:
+                is_there = start <= first and last + size <= start + len(data)
+                if is_there and size_now() >= whole_size:
+                    return data, start
         base, path = self._place_of(first)
         if base < 0:
             return None
-        if last + size <= limit:  # most reads: what they want was loaded before
-            ready = self._pool.ready(path, first - base, last + size - base)
-            if ready is not None:
-                return ready[0], base + ready[1]
         first, end, count = extent_of(places, stride, count, max_bytes)
         size = self.file_size
         stretch = size, first - base, end - base, count, min(limit - base, size)
         try:
-            data = self._pool.mapped(path, *stretch)
+            found = self.maps.loaded(path, base, *stretch)
         except FileNotFoundError:  # trimmed in the meantime
             return None
-        return None if data is None else (data, first)
+        return None if found is None else (found, first)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""

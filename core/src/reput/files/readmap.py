@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     from reput.files.system.disk import Disk
 
+    MappedPart = tuple[npt.NDArray[np.uint8], int, int, Callable[[], int]]
+    """Loaded bytes of a map, ``(w,)``, read-only; where they begin; bytes of the file; and what
+    returns these once more: if they have become fewer, a use of the array may end the process."""
+
 _File = TypeVar("_File")
 
 __all__ = ["MAPPED_MIN", "ReadMaps"]
@@ -47,8 +51,10 @@ class _ReadMap:
     """``(file size,)``, the bytes of `map`; it ends with the last reference to them."""
     loaded: list[int]
     """Bytes of each block that were loaded once."""
-    ready: tuple[npt.NDArray[np.uint8], int]
-    """A part of `data` that was loaded, and its file position; replaced as a whole."""
+    base: int
+    """Where the file begins, in what its user counts by."""
+    ready: MappedPart
+    """A part of `data` that was loaded; replaced as a whole."""
 
     def load(self, start: int, end: int, limit: int) -> bool:
         """Load what is missing of ``[start, end)``, and with it its blocks up to ``limit``.
@@ -68,10 +74,11 @@ class _ReadMap:
                 return False
             loaded[block] = size
         high = (end - 1) // _BLOCK_SIZE * _BLOCK_SIZE + loaded[(end - 1) // _BLOCK_SIZE]
-        before, first = self.ready
+        before, first, size, size_now = self.ready
+        first -= self.base
         if first <= high and low <= first + len(before):  # neighbours become one part
             low, high = min(low, first), max(high, first + len(before))
-        self.ready = self.data[low:high], low
+        self.ready = self.data[low:high], self.base + low, size, size_now
         return True
 
 
@@ -89,27 +96,17 @@ class ReadMaps(Generic[_File]):
         self._works = True
         self._forget_count = 0
         """Calls of `forget` and `clear`; a map made meanwhile may be of the forgotten file."""
-
-    def ready(self, file: _File, start: int, end: int) -> tuple[npt.NDArray[np.uint8], int] | None:
-        """Return bytes that `loaded` has returned or loaded along, and their file position.
-
-        Returns:
-            More than ``[start, end)``; None if not all of these are among them.
-        """
-        found = self._maps.get(file)
-        if found is None:
-            return None
-        data, first = part = found.ready
-        is_there = first <= start and end <= first + len(data)
-        return part if is_there and found.map.size() >= len(found.data) else None
+        self.parts: tuple[MappedPart, ...] = ()
+        """What `loaded` has loaded of each file, the last one first; replaced as a whole."""
 
     def loaded(
-        self, file: _File, size: int, start: int, end: int, count: int, limit: int
+        self, file: _File, base: int, size: int, start: int, end: int, count: int, limit: int
     ) -> npt.NDArray[np.uint8] | None:
         """Return ``(end - start,)``, those bytes of a file; None to read them without a map.
 
         Args:
             file: identifies the file.
+            base: where the file begins, in what `parts` count by.
             size: bytes of the file when it is full.
             start: file position of the first piece that is wanted.
             end: file position after the last one.
@@ -124,14 +121,20 @@ class ReadMaps(Generic[_File]):
             return None
         found = self._maps.get(file)
         if found is None or len(found.data) < end:  # it may have grown since it was mapped
-            found = self._made(file, size, end)
+            found = self._made(file, base, size, end)
         if found is None or found.map.size() < len(found.data):
             return None
         if not found.load(start, end, min(limit, len(found.data))):
             return None
+        with self._lock:
+            self._note_parts(found)
         return found.data[start:end]
 
-    def _made(self, file: _File, size: int, end: int) -> _ReadMap | None:
+    def _note_parts(self, first: _ReadMap | None = None) -> None:
+        maps = sorted(self._maps.values(), key=lambda each: each is not first)
+        self.parts = tuple(each.ready for each in maps)
+
+    def _made(self, file: _File, base: int, size: int, end: int) -> _ReadMap | None:
         forget_count = self._forget_count
         with self._descriptor(file) as descriptor:
             if not self._disk.is_whole(descriptor, size):
@@ -146,7 +149,8 @@ class ReadMaps(Generic[_File]):
                 self._works = self._works and is_short
                 return None
             data = np.frombuffer(made, np.uint8)
-            found = _ReadMap(made, data, [0] * -(-size // _BLOCK_SIZE), (data[:0], 0))
+            loaded = [0] * -(-size // _BLOCK_SIZE)
+            found = _ReadMap(made, data, loaded, base, (data[:0], base, size, made.size))
             with self._lock:
                 if self._works and self._forget_count == forget_count:
                     self._maps[file] = found
@@ -159,6 +163,7 @@ class ReadMaps(Generic[_File]):
         with self._lock:
             self._forget_count += 1  # a thread that maps it now keeps the map for this read only
             self._maps.pop(file, None)
+            self._note_parts()
 
     def clear(self) -> None:
         """Unmap all files after their last use, and map none any more."""
@@ -166,3 +171,4 @@ class ReadMaps(Generic[_File]):
         with self._lock:
             self._forget_count += 1
             self._maps.clear()
+            self.parts = ()

@@ -108,14 +108,17 @@ class DispatchBatch:
 
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
-        self.window = self.window.view()
-        self.window.setflags(write=False)
-        self.topic_code.setflags(write=False)
-        places = self._places
-        places.setflags(write=False)  # as its rows are then
+        places, window = self._places, self.window
+        if window.flags.writeable:
+            self.window = window = window.view()
+            window.setflags(write=False)
+        if self.topic_code.flags.writeable:
+            self.topic_code.setflags(write=False)
+        if places.flags.writeable:
+            places.setflags(write=False)  # as its rows are then
         self.start, self.size = places[SpanRow.START], places[SpanRow.SIZE]
         for each in self._columns.values():
-            if isinstance(each, np.ndarray):
+            if isinstance(each, np.ndarray) and each.flags.writeable:
                 each.setflags(write=False)
 
     def __len__(self) -> int:

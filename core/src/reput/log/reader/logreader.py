@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from reput.files.readmap import MappedPart
     from reput.log.lossledger import LossLedger
     from reput.log.reader.logend import Tail
 
@@ -222,6 +223,10 @@ class LogReader:
         count = min(max_count, len(places) // stride)
         first, end, _ = extent_of(places, stride, count, max_bytes)
         return None if any(low < end and first < high for low, high in ranges) else found
+
+    def mapped(self) -> tuple[int, tuple[MappedPart, ...]]:
+        """See `reput.log.LogView.mapped`."""
+        return self._ending.end_offset, () if self.checked.ranges else self.files.maps.parts
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record at the physical offset of a record; None without one.

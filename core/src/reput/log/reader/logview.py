@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from reput.files.readmap import MappedPart
     from reput.log.damage import Loss
     from reput.record.batch import DispatchBatch
     from reput.record.messageview import MessageView
@@ -90,6 +91,17 @@ class LogView(Protocol):
             records must be read by `read_records`: few or scattered ones, records that must have a
             checksum of all of their bytes, and all records if another process may change the log's
             files.
+        """
+        ...
+
+    def mapped(self) -> tuple[int, tuple[MappedPart, ...]]:
+        """Return the log's end, and the parts that calls of `map_records` have loaded.
+
+        Returns:
+            No part if any record must have a checksum of all of its bytes. Of each part ``(w,)``
+            uint8, read-only; the physical offset of its first byte; the size of its file; and what
+            returns this size now: if it is less, do not use the array. Otherwise what `map_records`
+            says of its array is true of these.
         """
         ...
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 import numpy as np
@@ -224,6 +224,10 @@ class SmallLog:
         (offset,) = struct.unpack_from(">q", places)
         data = self.read(offset, self._file_size)
         return (np.frombuffer(data, np.uint8), offset) if data else None
+
+    def mapped(self) -> tuple[int, tuple[tuple[Any, int, int, Callable[[], int]], ...]]:
+        """Return the end of the log, and no part."""
+        return self.max_physical_offset, ()
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record that begins at that offset; None if none begins there."""

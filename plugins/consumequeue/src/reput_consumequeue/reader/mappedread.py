@@ -7,6 +7,8 @@ nothing if anything is in doubt; `read` then looks at the records one after the 
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,9 +16,9 @@ import numpy as np
 from reput.engine import kernel
 from reput.files import read_pieces
 from reput.plugin import ReadColumns, ReadResult
-from reput.record import DispatchBatch
+from reput.record import DispatchBatch, SpanRow
 from reput.status import ReadStatus
-from reput_consumequeue.layout import UNIT, UNIT_SIZE
+from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
 from reput_consumequeue.reader.resultbuffers import SHARED_SIZE
 
@@ -24,20 +26,57 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.log import LogView
-    from reput.record import MessageView
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
-__all__ = ["read_mapped", "whole_columns", "whole_messages"]
+    Part = tuple[npt.NDArray[np.uint8], int, int, Callable[[], int]]
+
+__all__ = ["read_loaded", "read_mapped", "read_whole"]
 
 _SIZE_AT: Final = 8  # of the size in a place
+_PLACE_SIZE: Final = 12
 _RECORD_MAX: Final = 1 << 20  # bytes of a record; a larger one is looked at by itself
+_ONE_TOPIC: Final = np.zeros(1024, np.int32)  # codes of messages of one topic
+_ONE_TOPIC.setflags(write=False)
+
+
+def read_loaded(
+    queue: ConsumeQueue,
+    log: LogView,
+    queue_offset: int,
+    max_count: int,
+    max_bytes: int,
+    as_columns: bool,
+) -> ReadResult | ReadColumns | None:
+    """Answer `reput_read` for messages that exist, from parts of the log that are loaded.
+
+    Returns:
+        None if the read needs a decision, or bytes that are not loaded.
+    """
+    mapped = log.mapped()
+    if not mapped[1] or (as_columns and queue.is_light):
+        return None
+    files, extent = queue.files, (queue_offset, queue.min_offset, queue.max_offset)
+    base = files.base_of(queue_offset)
+    if base is None:
+        return None
+    stop = min(extent[2], base + files.per_file)
+    size = min(max_count + 1, stop - queue_offset) * UNIT_SIZE
+    asked = UNIT_SIZE, mapped, (max_count, max_bytes, _RECORD_MAX, SHARED_SIZE)
+    place = queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light
+    at = (queue_offset - base) * UNIT_SIZE
+    call = files.shared.pool.call
+    try:
+        found = call(files.path(base), read_whole, at, size, *asked, place, as_columns)
+    except FileNotFoundError:  # trimmed in the meantime
+        return None
+    return None if found is None else _answer(queue, extent, found, as_columns)
 
 
 def read_mapped(
     queue: ConsumeQueue,
     log: LogView,
     units: bytes,
-    extent: tuple[int, int, int],
+    queue_offset: int,
     max_count: int,
     max_bytes: int,
     as_columns: bool,
@@ -46,109 +85,122 @@ def read_mapped(
 
     Args:
         queue: the queue.
-        log: the log.
+        log: the log, of which the wanted part is loaded.
         units: the first units, one more than ``max_count`` if the next unit exists: it tells
             whether the last wanted one is a hole unit.
-        extent: queue offset of the first unit; and the queue's `min_offset` and `max_offset`.
+        queue_offset: of the first unit.
         max_count: most messages to return.
         max_bytes: most bytes of records; but one record at least.
         as_columns: whether to answer with columns.
     """
     if as_columns and queue.is_light:
         return None  # lists messages of several topics, which the decoder tells apart
-    queue_offset, low, high = extent
-    wanted = min(max_count, len(units) // UNIT_SIZE)
-    mapped = log.map_records(units, UNIT_SIZE, wanted, max_bytes)
-    if mapped is None:
+    extent = queue_offset, queue.min_offset, queue.max_offset
+    found = log.map_records(units, UNIT_SIZE, max_count, max_bytes)
+    if found is None:
         return None
+    data, first = found
+    mapped = first + len(data), ((data, first, 0, int),)  # its file was looked at just now
     place = queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light
-    limits = wanted, max_bytes, _RECORD_MAX, SHARED_SIZE
+    limits = max_count, max_bytes, _RECORD_MAX, SHARED_SIZE
+    answer = read_whole(units, 0, len(units), UNIT_SIZE, mapped, limits, place, as_columns)
+    return None if answer is None else _answer(queue, extent, answer, as_columns)
+
+
+def _answer(
+    queue: ConsumeQueue, extent: tuple[int, int, int], found: Any, as_columns: bool
+) -> ReadResult | ReadColumns:
+    queue_offset, low, high = extent
     if not as_columns:
-        messages = whole_messages(mapped, units, UNIT_SIZE, limits, place)
-        if messages is None:
-            return None
-        stop = queue_offset + len(messages)
-        places = range(queue_offset, stop)
-        return ReadResult(ReadStatus.FOUND, stop, low, high, messages, places)
-    columns = whole_columns(mapped, units, UNIT_SIZE, limits, place)
-    if columns is None:
-        return None
-    window, cut, header, physical_offset, topic_code, queue_offsets = columns
-    count = len(queue_offsets)
-    end_offset, size, _ = UNIT.unpack_from(units, (count - 1) * UNIT_SIZE)
+        stop = queue_offset + len(found)
+        return ReadResult(ReadStatus.FOUND, stop, low, high, found, range(queue_offset, stop))
+    window, places, header, offsets, end_offset = found
+    count = len(offsets)
     batch = DispatchBatch(
         window=window,
         base_offset=0,
-        places=cut,
+        places=places,
         header=header,
-        topic_code=topic_code,
+        topic_code=_ONE_TOPIC[:count] if count <= len(_ONE_TOPIC) else np.zeros(count, np.int32),
         topics=(queue.topic,),
-        end_offset=end_offset + size,
-        columns={"physical_offset": physical_offset},
+        end_offset=end_offset,
+        columns={"physical_offset": offsets},
     )
-    return ReadColumns(ReadStatus.FOUND, queue_offset + count, low, high, batch, queue_offsets)
+    stop = queue_offset + count
+    return ReadColumns(ReadStatus.FOUND, stop, low, high, batch, range(queue_offset, stop))
 
 
 @kernel
-def whole_messages(
-    mapped: tuple[npt.NDArray[np.uint8], int],
-    places: bytes,
+def read_whole(
+    source: int | bytes,
+    position: int,
+    size: int,
     stride: int,
+    mapped: tuple[int, Sequence[Part]],
     limits: tuple[int, int, int, int],
     place: tuple[bytes, int, int, bool],
-) -> tuple[MessageView, ...] | None:
-    """Return the messages of a whole read; None if anything is in doubt.
+    as_columns: bool,
+) -> tuple[Any, ...] | None:
+    """Return the ``n`` messages of a whole read; None if anything is in doubt.
 
     Args:
-        mapped: ``(w,)`` uint8 in which the records are, and the physical offset of its first byte.
-        places: see `sound_messages`; one more than are wanted if the next place is known.
+        source: descriptor of the file of places, or its bytes.
+        position: file position of the first place.
+        size: bytes of the places, one more of which than are wanted if the next one is known; see
+            `sound_messages`.
         stride: see `sound_messages`.
-        limits: how many messages are wanted, all that are known or fewer; most bytes of records,
-            but one record at least; most bytes of one record (a larger one is in doubt); and most
-            bytes of records that share memory.
+        mapped: see `reput.log.LogView.mapped`; the first part with the first record counts.
+        limits: most messages, which end the read as the last place does; most bytes of records, but
+            one record at least; most bytes of one record (a larger one is in doubt); and most bytes
+            of records that share memory.
         place: ``topic``, ``queue_id``, ``queue_offset`` and ``is_light`` of `sound_messages`.
-    """
-    (data, base), (wanted, max_bytes, max_size, together) = mapped, limits
-    bounds, asked = (base, base + len(data)), (max_size, wanted, max_bytes, together)
-    chunks, count = read_pieces(data, *bounds, places, stride, *asked)
-    found = sound_messages(chunks, places, stride, *place, -1)
-    is_whole = len(found) == count and _is_whole(places, stride, count, limits)
-    return tuple(found) if is_whole else None
-
-
-@kernel
-def whole_columns(
-    mapped: tuple[npt.NDArray[np.uint8], int],
-    places: bytes,
-    stride: int,
-    limits: tuple[int, int, int, int],
-    place: tuple[bytes, int, int, bool],
-) -> tuple[npt.NDArray[Any], ...] | None:
-    """Return the ``n`` messages of a whole read as columns; None if anything is in doubt.
-
-    The arguments are those of `whole_messages`. All records share memory.
+        as_columns: whether columns are wanted.
 
     Returns:
-        Records one behind the other, ``(w,)`` uint8; where they and their parts are in there,
-        ``(8, n)`` int64, as `reput.record.SpanRow` says; headers, ``(n, 88)`` uint8, as those of a
-        `DispatchBatch`; physical offsets, ``(n,)`` int64; zeros, ``(n,)`` int32; and queue offsets,
-        ``(n,)`` int64.
+        Messages. Or, as columns, which nobody may write: the records one behind the other, ``(w,)``
+        uint8; where they and their parts are in there, ``(8, n)`` int64, as
+        `reput.record.SpanRow` says; headers, ``(n, 88)`` uint8, as those of a `DispatchBatch`;
+        physical offsets, ``(n,)`` int64; and the physical offset after the last record.
     """
-    (data, base), (wanted, max_bytes, max_size, _) = mapped, limits
-    bounds = base, base + len(data)
-    pieces, count = read_pieces(data, *bounds, places, stride, max_size, wanted, max_bytes)
-    records = b"".join(pieces)
-    cut, headers, offsets = sound_columns(records, places, stride, *place, -1)
-    if len(offsets) < count or not _is_whole(places, stride, count, limits):
+    places = _places(source, position, size)
+    wanted, max_bytes, max_size, together = limits
+    end, parts = mapped
+    wanted = min(wanted, len(places) // stride)
+    if wanted == 0:
         return None
-    _, _, first, _ = place
-    codes, numbers = np.zeros(count, np.int32), np.arange(first, first + count)
-    return np.frombuffer(records, np.uint8), cut, headers, offsets, codes, numbers
+    first = int.from_bytes(places[:8], "big", signed=True)
+    part = next((each for each in parts if each[1] <= first < each[1] + len(each[0])), None)
+    if part is None or part[3]() < part[2]:
+        return None
+    data, base, *_ = part
+    asked = base, min(base + len(data), end), places, stride, max_size, wanted, max_bytes
+    chunks, count = read_pieces(data, *asked, 0 if as_columns else together)
+    if not _is_whole(places, stride, count, wanted, max_bytes):
+        return None
+    if not as_columns:
+        messages = sound_messages(chunks, places, stride, *place, -1)
+        return tuple(messages) if len(messages) == count else None
+    records = b"".join(chunks)
+    cut, header, offsets = sound_columns(records, places, stride, *place, -1)
+    for each in (cut, header, offsets):
+        each.setflags(write=False)
+    if len(offsets) < count:
+        return None
+    end = int(offsets[-1] + cut[SpanRow.SIZE, -1])
+    return np.frombuffer(records, np.uint8), cut, header, offsets, end
 
 
-def _is_whole(places: bytes, stride: int, count: int, limits: tuple[int, int, int, int]) -> bool:
+def _places(source: int | bytes, position: int, size: int) -> bytes:
+    if isinstance(source, bytes):
+        found = source[position : position + size]
+        return found if len(found) == size else b""
+    place = struct.pack(">qi", position, size)
+    pieces, _ = read_pieces(source, 0, position + size, place, _PLACE_SIZE, size, 1, size)
+    return b"".join(pieces)
+
+
+def _is_whole(places: bytes, stride: int, count: int, wanted: int, max_bytes: int) -> bool:
     """Whether a read that found ``count`` messages ends there, at one of its limits."""
-    wanted, max_bytes, *_ = limits
     if not 0 < count < wanted:
         return count == wanted > 0
     known = min(count + 1, len(places) // stride)

@@ -20,7 +20,7 @@ from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reader.collector import Collector
-from reput_consumequeue.reader.mappedread import read_mapped
+from reput_consumequeue.reader.mappedread import read_loaded, read_mapped
 from reput_consumequeue.reader.resultbuffers import ColumnBuffer, MessageBuffer
 
 if TYPE_CHECKING:
@@ -68,10 +68,13 @@ def read(
     # which tells whether the last is a hole unit.
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     wanted = min(count, stop - at)
+    if make_scout is None and wanted >= MAPPED_MIN:
+        answer = read_loaded(queue, log, queue_offset, wanted, max_bytes, as_columns)
+        if answer is not None:
+            return answer
     data = files.read_data(at, min(wanted + 1, high - at))
     if make_scout is None and len(data) >= MAPPED_MIN * UNIT_SIZE:
-        extent = queue_offset, low, high
-        answer = read_mapped(queue, log, data, extent, max_count, max_bytes, as_columns)
+        answer = read_mapped(queue, log, data, queue_offset, wanted, max_bytes, as_columns)
         if answer is not None:
             return answer
     scout = None if make_scout is None else make_scout()
