@@ -148,6 +148,7 @@ ROWS: tuple[Row, ...] = (
         for label, form, suffix, target in (
             ("read", "", "", Target(times={JAVA_4: 1.0})),
             ("bodies", " as columns", ".columns", Target(rate=columns_rate)),
+            ("unchecked", " as columns, beside Java without checks", ".unchecked", Target()),
         )
     ),
     Row(

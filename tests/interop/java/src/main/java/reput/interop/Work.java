@@ -2,11 +2,14 @@ package reput.interop;
 
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.zip.CRC32;
 import org.apache.rocketmq.common.message.*; // MessageExtBrokerInner is here in 5.x
 import org.apache.rocketmq.store.*; // and here in 4.9
 
@@ -24,7 +27,8 @@ import org.apache.rocketmq.store.*; // and here in 4.9
  *   <li>{@code derive STORE --count N}: {@code derive}, queues (and index) of a log of N messages
  *       that is there, with the store open and idle: the reput loop alone;
  *   <li>{@code read STORE --count N --body B --batches S,S}: {@code read-S}, each message decoded as
- *       a consumer does it, and {@code bodies-S}, nothing but the bodies taken out;
+ *       a consumer does it; {@code bodies-S}, the bodies taken out after the checks that every read
+ *       of reput makes; and {@code unchecked-S}, nothing but the bodies taken out;
  *   <li>{@code reopen STORE --count N}: {@code open}, from before {@code load()} until all is dispatched;
  *   <li>{@code idle STORE --count N --body B --milliseconds M}: {@code idle}, with nothing put;
  *   <li>{@code die STORE --count N --body B}, a command of its own: puts, and ends without closing
@@ -36,6 +40,12 @@ final class Work {
     private static final int BODIES = 8192; // different ones
     private static final int BATCHES_MADE = 100;
     private static final int BODY_POSITION = 84; // of the body's length, in a record with IPv4 hosts
+    private static final int MAGIC = -626843481;
+
+    /** What is done with a record that is read. */
+    private interface Taking {
+        byte[] body(ByteBuffer record, byte[] topic, int queueId, long queueOffset, long physicalOffset);
+    }
 
     private final Main options;
     private final Path directory;
@@ -178,33 +188,39 @@ final class Work {
         Stores.awaitDispatched(store);
         for (int pass = 0; pass < passes; pass++) {
             for (String batch : options.text("batches", "32").split(",")) {
-                measureRead(store, Integer.parseInt(batch), true, "read-" + batch);
-                measureRead(store, Integer.parseInt(batch), false, "bodies-" + batch);
+                int size = Integer.parseInt(batch);
+                measureRead(store, size, "read-" + batch,
+                    (record, topic, id, at, offset) -> MessageDecoder.decode(record, true, false).getBody());
+                measureRead(store, size, "bodies-" + batch, Work::checkedBody);
+                measureRead(store, size, "unchecked-" + batch, (record, topic, id, at, offset) -> body(record));
             }
         }
         Stores.closeAtOnce(store);
     }
 
-    private void measureRead(DefaultMessageStore store, int batch, boolean whole, String kind) {
+    private void measureRead(DefaultMessageStore store, int batch, String kind, Taking taking) {
         System.gc();
         Stopwatch watch = new Stopwatch();
-        long found = readAll(store, batch, whole);
+        long found = readAll(store, batch, taking);
         watch.tell(kind);
         expect(found, "messages read");
     }
 
-    private long readAll(DefaultMessageStore store, int batch, boolean whole) {
+    private long readAll(DefaultMessageStore store, int batch, Taking taking) {
         long found = 0;
         for (int queue = 0; queue < Messages.TOPICS * Messages.QUEUES; queue++) {
             String topic = Messages.topic(queue / Messages.QUEUES);
+            byte[] name = topic.getBytes(StandardCharsets.UTF_8);
+            int id = queue % Messages.QUEUES;
             for (long at = 0;;) {
-                GetMessageResult result =
-                    store.getMessage("bench", topic, queue % Messages.QUEUES, at, batch, null);
+                GetMessageResult result = store.getMessage("bench", topic, id, at, batch, null);
                 if (result == null || result.getStatus() != GetMessageStatus.FOUND) {
                     break;
                 }
-                for (ByteBuffer record : result.getMessageBufferList()) {
-                    byte[] body = whole ? MessageDecoder.decode(record, true, false).getBody() : body(record);
+                List<ByteBuffer> records = result.getMessageBufferList();
+                for (int i = 0; i < records.size(); i++) {
+                    long offset = result.getMessageMapedList().get(i).getStartOffset();
+                    byte[] body = taking.body(records.get(i), name, id, at + i, offset);
                     found += body.length == bodySize ? 1 : 0;
                 }
                 at = result.getNextBeginOffset();
@@ -218,6 +234,27 @@ final class Work {
         record.position(record.position() + BODY_POSITION);
         byte[] body = new byte[record.getInt()];
         record.get(body);
+        return body;
+    }
+
+    /** The body of a record that states its place in log and queue, and matches its checksum. */
+    private static byte[] checkedBody(
+        ByteBuffer record, byte[] topic, int queueId, long queueOffset, long physicalOffset) {
+        int start = record.position();
+        int size = record.remaining();
+        boolean isListed = record.getInt(start) == size && record.getInt(start + 4) == MAGIC
+            && record.getInt(start + 12) == queueId && record.getLong(start + 20) == queueOffset
+            && record.getLong(start + 28) == physicalOffset;
+        byte[] body = body(record);
+        CRC32 crc = new CRC32();
+        crc.update(body);
+        byte[] name = new byte[record.get()];
+        record.get(name);
+        boolean isWhole = record.getShort() == record.remaining();
+        boolean isSound = ((int) crc.getValue() & Integer.MAX_VALUE) == record.getInt(start + 8);
+        if (!isListed || !isWhole || !isSound || !Arrays.equals(name, topic)) {
+            throw new IllegalStateException("no record of the queue at " + physicalOffset);
+        }
         return body;
     }
 
