@@ -387,7 +387,9 @@ def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
     whole = max(len(window) - first, 0) // SECTOR_SIZE
     rest = first + whole * SECTOR_SIZE
     sectors = window[first:rest].view(np.uint64).reshape(whole, SECTOR_SIZE // 8)
-    borders = first + SECTOR_SIZE * np.flatnonzero(~sectors.any(axis=1))
+    empty = np.flatnonzero(sectors[:, 0] == 0)  # most are not, and are read no further
+    empty = empty[~sectors[empty].any(axis=1)]
+    borders = first + SECTOR_SIZE * empty
     if rest < len(window) and not window[rest:].any():
         borders = np.append(borders, rest)  # a sector that was read in part
     rows = np.searchsorted(batch.start, borders, side="right") - 1
