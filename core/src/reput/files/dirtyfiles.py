@@ -6,6 +6,8 @@ import errno
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import attrs
+
 from reput.files.system.diskfull import FlushFailedError, is_disk_full
 from reput.files.system.parallelflush import run_parallel
 from reput.signalsafe import new_lock
@@ -142,9 +144,9 @@ class DirtyFiles(Generic[Item]):
                 notes.under_way.clear()
 
 
+@attrs.define(eq=False)
 class _Notes(Generic[Noted]):
     """Items to be flushed, in the order in which they were noted, and items being flushed."""
 
-    def __init__(self) -> None:
-        self.pending: dict[Noted, None] = {}
-        self.under_way: dict[Noted, None] = {}
+    pending: dict[Noted, None] = attrs.field(factory=dict)
+    under_way: dict[Noted, None] = attrs.field(factory=dict)

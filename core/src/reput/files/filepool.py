@@ -42,15 +42,13 @@ class Handle:
     """Whether `path` names another file by now, so that it is not opened; see `FilePool.forget`."""
 
 
+@attrs.define(eq=False)
 class _OpenFile:
     """A descriptor in use or kept; closed when nobody refers to this object any more."""
 
-    __slots__ = ("__weakref__", "descriptor", "was_used")
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.was_used = False
-        """Whether somebody used it again since the pool last looked for one to close."""
+    descriptor: int
+    was_used: bool = False
+    """Whether somebody used it again since the pool last looked for one to close."""
 
 
 class FilePool:

@@ -173,7 +173,8 @@ class StateFile:
                 if self.unreadable is None:
                     raise
                 self.unreadable(error)
-                return []
+                self.known = []
+                return self.known
             size = max(len(data) // 2, _PAGE_SIZE)
             found = dict(filter(None, (_read_slot(data[:size], 0), _read_slot(data[size:], 1))))
             if found or not data:
@@ -247,15 +248,13 @@ class ProgressEntry:
 
     def load_all(self) -> list[Progress]:
         """Return the progress in the whole slots, newest first."""
-        return self._of(self.file.load())
+        self.file.load()
+        return self.known()
 
     def known(self) -> list[Progress]:
         """Return the same, read once only: for a store's writer, as nobody else writes the file."""
-        return self._of(self.file.known)
-
-    def _of(self, slots: Sequence[Slot]) -> list[Progress]:
         found = []
-        for slot in slots:
+        for slot in self.file.known:
             progress = Progress.of(slot[self.name].value) if self.name in slot else None
             if progress is not None:
                 found.append(progress)
