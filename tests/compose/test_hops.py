@@ -22,8 +22,8 @@ CEILINGS = {
     "flush": 120,
     "read": 46,
     "close": 149,
-    "open": 597,
-    "open after a kill": 912,
+    "open": 591,
+    "open after a kill": 906,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -135,12 +135,15 @@ class DirectoryTree:
             OSError: the system does not know, for example in a directory without permission.
         """
         try:
-            self._root.look(path)
+            directory, name = self._root.reach(path)
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:
             if is_absence(error):
                 return False
+            if isinstance(error, OSError):
+                error.filename = path
             raise
         return True
 

@@ -219,26 +219,34 @@ def _is_marked(places: Sequence[Progress]) -> bool:
 # --------------------------------------------------------------------------- its checksums
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)  # `recorded` is kept in the object's dictionary
 class CheckedNote:
     """The note of where every record of one store's log has a checksum of its own."""
 
     root: str
     disk: Disk
-    _recorded: CheckedRanges | None = None
-    _is_read: bool = False
 
     @property
     def path(self) -> str:
         """The file."""
         return os.path.join(self.root, OWN_DIRECTORY, "record-crc.json")
 
-    @property
+    @functools.cached_property
     def recorded(self) -> CheckedRanges | None:
         """The ranges in the file, read once only; None if the file is damaged."""
-        if not self._is_read:
-            self._recorded, self._is_read = self._read(), True
-        return self._recorded
+        data = self.disk.read_if_exists(self.path, _CHECKED_SIZE_MAX)
+        if data is None:
+            return CheckedRanges()
+        try:
+            facts = object_of(data)
+            ranges = facts["ranges"]
+            if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
+                return None
+            return CheckedRanges(
+                tuple((start, OPEN_END if end is None else end) for start, end in ranges)
+            )
+        except (ValueError, TypeError, KeyError):
+            return None
 
     def load(self, *, reput_wrote_last: bool) -> CheckedRanges:
         """Return the ranges that count; none if the file is missing or damaged.
@@ -256,7 +264,7 @@ class CheckedNote:
         """Write the ranges if the file has others; without a range the file does not exist."""
         if checked == self.recorded:
             return
-        self._is_read = False
+        del self.recorded  # it is read again
         ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
         if ranges:
             data = json.dumps({"ranges": ranges, "crc": _crc(ranges)}).encode()
@@ -264,21 +272,6 @@ class CheckedNote:
         else:
             self.disk.remove(self.path)
             self.disk.flush_directory(os.path.dirname(self.path))
-
-    def _read(self) -> CheckedRanges | None:
-        data = self.disk.read_if_exists(self.path, _CHECKED_SIZE_MAX)
-        if data is None:
-            return CheckedRanges()
-        try:
-            facts = object_of(data)
-            ranges = facts["ranges"]
-            if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
-                return None
-            return CheckedRanges(
-                tuple((start, OPEN_END if end is None else end) for start, end in ranges)
-            )
-        except (ValueError, TypeError, KeyError):
-            return None
 
 
 def _crc(ranges: object) -> int:
