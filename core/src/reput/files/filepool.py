@@ -135,14 +135,12 @@ class FilePool:
         step = max(self._max_open // 8, 1)
         for first in range(0, len(pieces), step):
             part = pieces[first : first + step]
-            held = [self._held(file) for file, _, _ in part]
+            held, opened = [], []
+            for file, data, position in part:
+                held.append(self._held(file))
+                opened.append((held[-1].descriptor, data, position))
             try:
-                self._disk.write_pieces(
-                    [
-                        (each.descriptor, data, position)
-                        for each, (_, data, position) in zip(held, part, strict=True)
-                    ]
-                )
+                self._disk.write_pieces(opened)
             finally:
                 del held
                 if self._dropped:
