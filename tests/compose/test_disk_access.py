@@ -69,6 +69,7 @@ ALLOWED = {
         "plugins/consumequeue/src/reput_consumequeue/derived/unitspace.py",
         "tempfile.TemporaryFile",
     ): "room of a reader, which writes nothing into a store's directory",
+    ("core/src/reput/lazyexports.py", "open"): "the package's own source",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
         "core/src/reput/store/directory/storelock.py",

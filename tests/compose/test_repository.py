@@ -8,11 +8,14 @@ import functools
 import importlib
 import re
 import tomllib
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from reput.lazyexports import lazy_exports
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
@@ -219,45 +222,39 @@ def test_pins_are_names_and_versions_and_nothing_else() -> None:
     assert not any("://" in line or "--hash" in line for line in lines)
 
 
+OTHERS = {"__version__", "open"}  # which no import for type checkers has
 LAZY_PACKAGES = sorted(
     path
     for pattern in ("core/src", "extras/*/src", "plugins/*/src")
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("__init__.py")
-    if "_EXPORTS = {" in path.read_text(encoding="utf-8")
+    if "lazy_exports(" in path.read_text(encoding="utf-8")
 )
 
 
 @pytest.mark.parametrize("path", LAZY_PACKAGES, ids=lambda path: path.parent.name)
-def test_a_type_checker_sees_the_names_that_a_package_loads_lazily(path):
-    """`_EXPORTS` is the list; the imports for type checkers say the same of each name."""
-    parts = path.parent.relative_to(ROOT).parts
-    package = ".".join((*parts[parts.index("src") + 1 :], ""))
-    imported, modules = {}, {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_EXPORTS":
-            modules = ast.literal_eval(node.value)
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for each in node.body:
-                module = each.module.removeprefix(package)
-                imported |= {name.asname: (module, name.name) for name in each.names}
-
-    listed = {
-        name: (module.partition(":")[0], module.partition(":")[2] or name)
-        for name, module in modules.items()
-    }
-    imported.pop("open", None)  # `reput.open`, which no `import *` is to bring
-    assert imported == listed
-
-
-@pytest.mark.parametrize("path", LAZY_PACKAGES, ids=lambda path: path.parent.name)
-def test_every_name_that_a_package_loads_lazily_can_be_loaded(path):
+@pytest.mark.parametrize("has_source", [True, False])
+def test_every_name_that_a_package_loads_lazily_can_be_loaded(path, has_source, monkeypatch):
     parts = path.parent.relative_to(ROOT).parts
     name = ".".join(parts[parts.index("src") + 1 :])
     if name == "reput_spark":
         pytest.importorskip("pyspark")
     package = importlib.import_module(name)
+    if not has_source:  # as in a program that was packed without sources
+        monkeypatch.setattr(package, "__file__", str(path.parent / "nothing"))
+        monkeypatch.setattr(package, "__loader__", SourceFileLoader(name, str(path)))
+        assert set(lazy_exports(name)[0]("__all__")) | OTHERS == set(package.__all__) | OTHERS
+        return
 
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    ]
+    assert set(imports) == set(package.__all__) - OTHERS
     assert [each for each in package.__all__ if not hasattr(package, each)] == []
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="nothing"):

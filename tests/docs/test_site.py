@@ -181,7 +181,8 @@ def test_every_public_package_has_its_page():
         ".".join(path.parent.parts[path.parts.index("src") + 1 :])
         for pattern in ("extras/*/src/*/*.py", "extras/*/src/*/*/*.py", "plugins/*/src/*/*.py")
         for path in ROOT.glob(pattern)
-        if path.name == "__init__.py" and "__all__ = " in path.read_text(encoding="utf-8")
+        if path.name == "__init__.py"
+        and re.search("__all__ = |lazy_exports[(]", path.read_text(encoding="utf-8"))
     }
     # The command line and Spark have pages of their own, which describe all that they have.
     documented = {each for each in others if "spark" in each} | {"reput_tools.cli"}

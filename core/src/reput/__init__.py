@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from reput.lazyexports import lazy_exports
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
+    import reput_aio
     from reput.dispatch.config import DispatchConfig as DispatchConfig
     from reput.dispatch.runtime.pluginstate import PluginState as PluginState
     from reput.errors import ReputError as ReputError
@@ -33,47 +36,16 @@ if TYPE_CHECKING:
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
-    from reput.store.opening.openstore import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
     from reput.store.opening.openstore import open_store as open_store
     from reput.store.store import Store as Store
 
-__version__ = "0.1.0"
-
-_EXPORTS = {
-    "BatchReceipt": "log.writer.receipts",
-    "Columns": "record.encoding.batchencoder",
-    "CommitLogConfig": "log.config",
-    "Corruption": "record.batch",
-    "DispatchBatch": "record.batch",
-    "DispatchConfig": "dispatch.config",
-    "Durability": "status",
-    "Loss": "log.damage",
-    "Message": "record.messages.message",
-    "MessageView": "record.messageview",
-    "MissingMessage": "plugin.readresults",
-    "Plugin": "plugin.base",
-    "PluginState": "dispatch.runtime.pluginstate",
-    "PutStatus": "status",
-    "QueryResult": "plugin.readresults",
-    "QueueInfo": "plugin.readresults",
-    "ReadColumns": "plugin.readresults",
-    "ReadResult": "plugin.readresults",
-    "ReadStatus": "status",
-    "Receipt": "log.writer.receipts",
-    "ReputError": "errors",
-    "Store": "store.store",
-    "StoreContext": "plugin.storecontext",
-    "hookimpl": "plugin.hookspecs",
-    "open_store": "store.opening.openstore",
-}
-
-__all__ = [*_EXPORTS, "__version__", "open"]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(
-        __name__, _EXPORTS | {"aio": "reput_aio:", "open": "store.opening.openstore:open_store"}
-    )
+    aio, open = reput_aio, open_store  # noqa: A001 (`reput.open`, like `gzip.open`)
 else:
-    import reput_aio as aio
-
-    __all__ += ["aio"]  # for mypy only, as `from reput import *` works without it
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "__version__": "reput:__version__",
+            "aio": "reput_aio:",
+            "open": "reput.store.opening.openstore:open_store",
+        },
+    )

@@ -36,36 +36,5 @@ if TYPE_CHECKING:
     from reput.files.system.parallelflush import run_parallel as run_parallel
     from reput.files.system.vectoredread import read_pieces as read_pieces
     from reput.signalsafe import new_lock as new_lock
-
-_EXPORTS = {
-    "Buffer": "system.disk",
-    "Disk": "system.disk",
-    "Entry": "system.directorytree",
-    "FILE_NAME_DIGITS": "filenames",
-    "FilePool": "filepool",
-    "FileWatch": "system.filewatch",
-    "FlushFailedError": "system.diskfull",
-    "Handle": "filepool",
-    "MAPPED_MIN": "readmap",
-    "MappedFileQueue": "mappedfilequeue",
-    "OWN_DIRECTORY": "filenames",
-    "ReplacedError": "filepool",
-    "DirtyFiles": "dirtyfiles",
-    "file_name": "filenames",
-    "is_disk_full": "system.diskfull",
-    "is_file_name": "filenames",
-    "is_read_only": "system.directorytree",
-    "is_safe_name": "filenames",
-    "is_system_name": "filenames",
-    "create_temporary_file": "filecreation",
-    "create_file": "filecreation",
-    "new_lock": "reput.signalsafe",
-    "run_parallel": "system.parallelflush",
-    "read_pieces": "system.vectoredread",
-    "system_clock": "system.disk",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

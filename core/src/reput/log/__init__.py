@@ -51,51 +51,5 @@ if TYPE_CHECKING:
     from reput.log.writer.receipts import BatchReceipt as BatchReceipt
     from reput.log.writer.receipts import FlushProgress as FlushProgress
     from reput.log.writer.receipts import Receipt as Receipt
-
-_EXPORTS = {
-    "BatchReceipt": "writer.receipts",
-    "CLOCK_SLACK_MS": "timeruns",
-    "CUT": "damage",
-    "CheckedNote": "recovery.logstate",
-    "CheckedRanges": "reader.batchreader",
-    "Checkpoint": "recovery.checkpoint",
-    "CommitLogConfig": "config",
-    "Damage": "damage",
-    "FILLED": "damage",
-    "FlushProgress": "writer.receipts",
-    "FlushRequests": "writer.flushleader",
-    "GONE": "damage",
-    "LOG_SECTION": "config",
-    "LedgerFiles": "reader.ledgerfiles",
-    "LogEnd": "reader.logend",
-    "LogHead": "recovery.logstate",
-    "LogStateFile": "recovery.logstate",
-    "LogReader": "reader.logreader",
-    "LogView": "reader.logview",
-    "Loss": "damage",
-    "LossLedger": "lossledger",
-    "NextRecord": "reader.logwalk",
-    "HEAD": "progress",
-    "LOG": "progress",
-    "Progress": "progress",
-    "ProgressEntry": "progress",
-    "StateFile": "progress",
-    "QueueFloors": "writer.queueoffsets",
-    "Receipt": "writer.receipts",
-    "SKIPPED": "damage",
-    "Tail": "reader.logend",
-    "TimeRun": "timeruns",
-    "TimeRuns": "timeruns",
-    "LogWalk": "reader.logwalk",
-    "Writer": "reader.logend",
-    "files_grow": "config",
-    "fill": "recovery.repair",
-    "fingerprint_of": "progress",
-    "ledger_in": "reader.ledgerfiles",
-    "log_files": "reader.ledgerfiles",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -42,42 +42,5 @@ if TYPE_CHECKING:
     from reput.validators import integer_between as integer_between
     from reput.validators import number_between as number_between
     from reput.validators import parse_size as parse_size
-
-_EXPORTS = {
-    "AGE_MAX_MS": "reput.validators",
-    "INT32_MAX": "reput.validators",
-    "BitMaps": "messagefilter",
-    "Hold": "storeaccess",
-    "InstalledPlugin": "discovery",
-    "MessageFilter": "messagefilter",
-    "MissingMessage": "readresults",
-    "NoConfig": "base",
-    "Plugin": "base",
-    "PluginHooks": "hooktable",
-    "PluginSet": "pluginset",
-    "PutInterest": "putinterest",
-    "QueryResult": "readresults",
-    "QueueInfo": "readresults",
-    "ReadColumns": "readresults",
-    "ReadResult": "readresults",
-    "StoreAccess": "storeaccess",
-    "StoreContext": "storecontext",
-    "TrimReport": "storeaccess",
-    "build_config": "base",
-    "default_plugins": "pluginset",
-    "dispatch_order": "pluginset",
-    "hookimpl": "hookspecs",
-    "hooks_of": "hooktable",
-    "hookspec": "hookspecs",
-    "how_to_install": "discovery",
-    "installed": "discovery",
-    "number_between": "reput.validators",
-    "parse_size": "reput.validators",
-    "plugin_name": "discovery",
-    "integer_between": "reput.validators",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

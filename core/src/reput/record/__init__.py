@@ -57,56 +57,5 @@ if TYPE_CHECKING:
     from reput.record.text.textmatrix import fixed_rows as fixed_rows
     from reput.record.text.textmatrix import rows_by_width as rows_by_width
     from reput.record.text.textmatrix import words_at as words_at
-
-_EXPORTS = {
-    "Columns": "encoding.batchencoder",
-    "Corruption": "batch",
-    "CorruptionKind": "batch",
-    "Decoder": "decode",
-    "ENTRY_HEAD_SIZE": "entries",
-    "DispatchBatch": "batch",
-    "Encoder": "encoding.encoder",
-    "End": "decode",
-    "Host": "messages.message",
-    "Message": "messages.message",
-    "MessageView": "messageview",
-    "SpanRow": "batch",
-    "Prepared": "encoding.encoder",
-    "PreparedMany": "encoding.batchencoder",
-    "PropertyColumns": "text.properties",
-    "RECORD_SIZE_MAX": "decode",
-    "TextColumn": "text.properties",
-    "check_topic": "encoding.encoder",
-    "compression_name": "compression",
-    "crc32": "checksum",
-    "cut_window": "decode",
-    "encode_properties": "text.properties",
-    "encode_property_text": "messages.message",
-    "fixed_rows": "text.textmatrix",
-    "host_of": "messageview",
-    "check_light_queue": "encoding.lightqueues",
-    "inner_counts": "encoding.lightqueues",
-    "inner_message_count": "encoding.lightqueues",
-    "java_string_hash": "text.javatext",
-    "java_string_hash_column": "text.javatext",
-    "java_text": "text.javatext",
-    "light_queue_names": "encoding.lightqueues",
-    "message_at": "messageview",
-    "pack_host": "messageids",
-    "parse_message_id": "messageids",
-    "parse_properties": "text.properties",
-    "prepare_columns": "encoding.batchencoder",
-    "ordered_queue": "encoding.orderedqueues",
-    "queue_keys": "batch",
-    "queue_of_key": "batch",
-    "rows_by_width": "text.textmatrix",
-    "unpack_body": "compression",
-    "unwrapped": "innerbatches",
-    "unwrapped_batch": "innerbatches",
-    "words_at": "text.textmatrix",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

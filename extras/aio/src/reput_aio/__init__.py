@@ -19,30 +19,13 @@ if TYPE_CHECKING:
     from reput_aio.flushwaiters import FlushWaiters as FlushWaiters
     from reput_aio.flushwaiters import durability as durability
     from reput_aio.opening import Opening as Opening
-    from reput_aio.opening import open_store as open  # noqa: A004 (`aio.open`, as `reput.open`)
+    from reput_aio.opening import open_store
     from reput_aio.opening import wrap as wrap
     from reput_aio.popconsumer import AsyncPopConsumer as AsyncPopConsumer
     from reput_aio.readplacement import ReadPlacement as ReadPlacement
     from reput_aio.storecalls import AsyncStoreConfig as AsyncStoreConfig
     from reput_aio.transaction import AsyncTransaction as AsyncTransaction
 
-_EXPORTS = {
-    "AsyncConsumer": "consumer",
-    "AsyncMessage": "consumer",
-    "AsyncPopConsumer": "popconsumer",
-    "AsyncStore": "asyncstore",
-    "AsyncStoreConfig": "storecalls",
-    "AsyncTransaction": "transaction",
-    "AwaitableCalls": "awaitablecalls",
-    "Batch": "batch",
-    "FlushWaiters": "flushwaiters",
-    "Opening": "opening",
-    "ReadPlacement": "readplacement",
-    "durability": "flushwaiters",
-    "wrap": "opening",
-}
-
-__all__ = [*_EXPORTS, "open"]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS | {"open": "opening:open_store"})
+    open = open_store  # noqa: A001 (`aio.open`, as `reput.open`)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__, {"open": "reput_aio.opening:open_store"})

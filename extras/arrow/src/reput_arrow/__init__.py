@@ -40,23 +40,5 @@ if TYPE_CHECKING:
     from reput_arrow.scanner.scanstream import Scan as Scan
 
 # pyarrow takes a fifth of a second: commands that only list their options go without it.
-_EXPORTS = {
-    "COLUMNS": "logschema",
-    "INPUT_COLUMNS": "inputcolumns",
-    "Column": "logschema",
-    "InputColumn": "inputcolumns",
-    "Scan": "scanner.scanstream",
-    "check_schema": "inputcolumns",
-    "columns_of": "inputcolumns",
-    "hosts_of": "inputcolumns",
-    "scan": "scanner.scan",
-    "schema_of": "logschema",
-    "table": "scanner.scan",
-    "times_of": "inputcolumns",
-    "to_arrow": "recordbatches",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

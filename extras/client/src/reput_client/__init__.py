@@ -26,30 +26,5 @@ if TYPE_CHECKING:
     from reput_client.producer.sendresult import SendStatus as SendStatus
     from reput_client.producer.transactionproducer import Transaction as Transaction
     from reput_client.producer.transactionproducer import TransactionProducer as TransactionProducer
-
-_EXPORTS = {
-    "BrokerError": "errors",
-    "Client": "client",
-    "ClientClosedError": "errors",
-    "ClientError": "errors",
-    "ClientOptions": "config",
-    "ConnectError": "errors",
-    "ConnectionLostError": "errors",
-    "GroupTakenError": "errors",
-    "NoReplyError": "errors",
-    "Producer": "producer.producer",
-    "Reply": "producer.requestreply",
-    "RequestTimeoutError": "errors",
-    "RouteNotFoundError": "errors",
-    "SendError": "errors",
-    "SendResult": "producer.sendresult",
-    "SendStatus": "producer.sendresult",
-    "Transaction": "producer.transactionproducer",
-    "TransactionOverError": "errors",
-    "TransactionProducer": "producer.transactionproducer",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -24,21 +24,5 @@ if TYPE_CHECKING:
     from reput_server.testing.localbroker import LocalBroker as LocalBroker
     from reput_server.webpages.webconfig import WebConfig as WebConfig
     from reput_server.wire.ports import Ports as Ports
-
-_EXPORTS = {
-    "CertificateError": "errors",
-    "Limits": "config",
-    "LocalBroker": "testing.localbroker",
-    "Ports": "wire.ports",
-    "Server": "server",
-    "ServerConfig": "config",
-    "ServerError": "errors",
-    "TlsConfig": "config",
-    "WebConfig": "webpages.webconfig",
-    "serving": "server",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -26,20 +26,5 @@ if TYPE_CHECKING:
     from reput_spark.source.dataframes import read as read
     from reput_spark.source.dataframes import read_stream as read_stream
     from reput_spark.source.dataframes import register as register
-
-_EXPORTS = {
-    "ReadOptions": "reader.options",
-    "SparkReputError": "errors",
-    "code_of": "errors",
-    "import_parquet": "jobs.importjob",
-    "local_session": "session.localsession",
-    "read": "source.dataframes",
-    "read_stream": "source.dataframes",
-    "register": "source.dataframes",
-    "write": "jobs.write",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -12,13 +12,5 @@ from reput.lazyexports import lazy_exports
 if TYPE_CHECKING:
     from reput_web.server.application import application as application
     from reput_web.server.options import WebOptions as WebOptions
-
-_EXPORTS = {
-    "WebOptions": "server.options",
-    "application": "server.application",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

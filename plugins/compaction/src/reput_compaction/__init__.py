@@ -11,15 +11,5 @@ if TYPE_CHECKING:
     from reput_compaction.plugin import CompactionPlugin as CompactionPlugin
     from reput_compaction.run.compaction import Compacted as Compacted
     from reput_compaction.run.queuesummary import QueueSummary as QueueSummary
-
-_EXPORTS = {
-    "Compacted": "run.compaction",
-    "CompactionConfig": "plugin",
-    "CompactionPlugin": "plugin",
-    "QueueSummary": "run.queuesummary",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -18,22 +18,5 @@ if TYPE_CHECKING:
     from reput_filter.plugin import FilterPlugin as FilterPlugin
     from reput_filter.tagsubscription import TagSubscription as TagSubscription
     from reput_filter.tagsubscription import tags as tags
-
-_EXPORTS = {
-    "ConsumerFilter": "consumerfilters.consumerfilter",
-    "EvaluationError": "columns.javanumbers",
-    "Expression": "expression",
-    "ExpressionError": "errors",
-    "FilterConfig": "plugin",
-    "FilterPlugin": "plugin",
-    "RegisteredFilter": "consumerfilters.registeredfilter",
-    "RetryFilter": "consumerfilters.registeredfilter",
-    "TagSubscription": "tagsubscription",
-    "compile": "compiler",
-    "tags": "tagsubscription",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

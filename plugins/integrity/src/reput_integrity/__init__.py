@@ -16,20 +16,5 @@ if TYPE_CHECKING:
     from reput_integrity.scrub import BackgroundScrub as BackgroundScrub
     from reput_integrity.scrub import Scrubber as Scrubber
     from reput_integrity.scrub import ScrubState as ScrubState
-
-_EXPORTS = {
-    "BackgroundScrub": "scrub",
-    "BatchChecker": "batchcheck",
-    "Checker": "logcheck",
-    "IntegrityConfig": "plugin",
-    "IntegrityPlugin": "plugin",
-    "ScrubState": "scrub",
-    "Scrubber": "scrub",
-    "SumFinding": "findings",
-    "check": "logcheck",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -18,22 +18,5 @@ if TYPE_CHECKING:
     from reput_schedule.config import ScheduleConfig as ScheduleConfig
     from reput_schedule.plugin import SchedulePlugin as SchedulePlugin
     from reput_schedule.timerwheel.timer import TimerIllegalError as TimerIllegalError
-
-_EXPORTS = {
-    "DelayLevels": "config",
-    "PendingLevel": "api.scheduledmessages",
-    "RecallHandle": "api.recall",
-    "ScheduleConfig": "config",
-    "SchedulePlugin": "plugin",
-    "Scheduled": "api.scheduledmessages",
-    "TimerIllegalError": "timerwheel.timer",
-    "cancel_messages": "api.recall",
-    "decode_handle": "api.recall",
-    "delayed": "api.delayedmessage",
-    "encode_handle": "api.recall",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -16,20 +16,5 @@ if TYPE_CHECKING:
     from reput_transaction.errors import UnknownTransactionError as UnknownTransactionError
     from reput_transaction.messages.halfmessage import HalfMessage as HalfMessage
     from reput_transaction.plugin import TransactionPlugin as TransactionPlugin
-
-_EXPORTS = {
-    "CommitRefusedError": "errors",
-    "HalfMessage": "messages.halfmessage",
-    "OpenTransactionsError": "errors",
-    "Transaction": "completion.transaction",
-    "TransactionConfig": "config",
-    "TransactionEndedError": "errors",
-    "TransactionError": "errors",
-    "TransactionPlugin": "plugin",
-    "UnknownTransactionError": "errors",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -16,16 +16,5 @@ if TYPE_CHECKING:
     from reput_arrow.export.exporter.exportrequest import Exported as Exported
     from reput_arrow.export.importer.importjob import import_ as import_
     from reput_arrow.logwriter.publication.publish import Published as Published
-
-_EXPORTS = {
-    "CodedError": "reput_arrow.codederrors",
-    "Exported": "exporter.exportrequest",
-    "Published": "reput_arrow.logwriter.publication.publish",
-    "export": "exporter.exportjob",
-    "import_": "importer.importjob",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # so that mypy reports a name that is not listed
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -35,31 +35,5 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.source import Source as Source
     from reput_server.follow.follower.states import FollowEndedError as FollowEndedError
     from reput_server.follow.follower.states import State as State
-
-_EXPORTS = {
-    "BrokerClient": "brokerclient.brokerclient",
-    "BrokerError": "errors",
-    "BrokerFacts": "brokerclient.brokerfacts",
-    "CorruptFeedError": "errors",
-    "DirectorySource": "follower.source",
-    "DivergedError": "errors",
-    "FeedError": "errors",
-    "FeedGapError": "errors",
-    "FollowConfig": "config",
-    "FollowEndedError": "follower.states",
-    "FollowError": "errors",
-    "FollowStatus": "follower.follower",
-    "Follower": "follower.follower",
-    "Lag": "follower.lag",
-    "LogRange": "brokerclient.brokerfacts",
-    "ReplicaFeed": "follower.replicafeed",
-    "Source": "follower.source",
-    "State": "follower.states",
-    "following": "follower.replicaopening",
-    "open_replica": "follower.replicaopening",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

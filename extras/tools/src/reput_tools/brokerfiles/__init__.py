@@ -36,36 +36,5 @@ if TYPE_CHECKING:
     from reput_tools.brokerfiles.unreadable import COPY_SUFFIX as COPY_SUFFIX
     from reput_tools.brokerfiles.unreadable import copies_in as copies_in
     from reput_tools.brokerfiles.unreadable import keep_copy as keep_copy
-
-_EXPORTS = {
-    "BACKUP_SUFFIX": "brokerdocument",
-    "BareKey": "documenttext",
-    "BrokerDocument": "brokerdocument",
-    "COPY_SUFFIX": "unreadable",
-    "DatabaseDocumentError": "errors",
-    "UnreadableDocumentError": "errors",
-    "backup_of": "brokerdocument",
-    "change_time": "tables",
-    "changing": "brokerdocument",
-    "copies_in": "unreadable",
-    "decode": "documenttext",
-    "encode": "documenttext",
-    "flag_of": "loosevalues",
-    "integer_of": "loosevalues",
-    "keep_copy": "unreadable",
-    "member_of": "loosevalues",
-    "name_of": "loosevalues",
-    "object_of": "documenttext",
-    "offset_of": "tables",
-    "offsets_of": "tables",
-    "plain_name": "loosevalues",
-    "read_loosely": "looseparser",
-    "section_of": "tables",
-    "table_of": "tables",
-    "text_of": "loosevalues",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

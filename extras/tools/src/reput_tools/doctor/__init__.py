@@ -19,19 +19,5 @@ if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportbuilder import make_report as make_report
     from reput_tools.doctor.storereport.reportmodel import StoreReport as StoreReport
     from reput_tools.doctor.verification.verifyrun import verify as verify
-
-_EXPORTS = {
-    "Finding": "findings",
-    "Report": "findings",
-    "Severity": "findings",
-    "StoreDiff": "comparison.storediff",
-    "StoreReport": "storereport.reportmodel",
-    "compare_stores": "comparison.stores",
-    "make_report": "storereport.reportbuilder",
-    "verify": "verification.verifyrun",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -21,20 +21,5 @@ if TYPE_CHECKING:
     from reput_consumer.allocation.strategy import AllocationError as AllocationError
     from reput_consumer.allocation.strategy import Strategy as Strategy
     from reput_consumer.allocation.strategy import share as share
-
-_EXPORTS = {
-    "AllocationError": "strategy",
-    "Average": "simple",
-    "Circle": "simple",
-    "Configured": "simple",
-    "ConsistentHash": "consistenthash",
-    "MachineRoom": "machineroom",
-    "NearbyRoom": "machineroom",
-    "Strategy": "strategy",
-    "share": "strategy",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -10,14 +10,5 @@ if TYPE_CHECKING:
     from reput_integrity.scrub.backgroundscrub import BackgroundScrub as BackgroundScrub
     from reput_integrity.scrub.scrubber import Scrubber as Scrubber
     from reput_integrity.scrub.scrubstate import ScrubState as ScrubState
-
-_EXPORTS = {
-    "BackgroundScrub": "backgroundscrub",
-    "ScrubState": "scrubstate",
-    "Scrubber": "scrubber",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -22,22 +22,5 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.topiccensus import queues_counted as queues_counted
     from reput_tools.cli.messages.topicfacts import TopicFacts as TopicFacts
     from reput_tools.cli.messages.topicfacts import topics_of as topics_of
-
-_EXPORTS = {
-    "BodySearch": "bodysearch",
-    "CountedQueue": "topiccensus",
-    "FilterOptions": "filteroptions",
-    "TopicFacts": "topicfacts",
-    "Wanted": "messagesearch",
-    "conditions_of": "filteroptions",
-    "message_document": "messagerender",
-    "queues_counted": "topiccensus",
-    "time_runs": "timerange",
-    "topics_of": "topicfacts",
-    "with_filter": "filteroptions",
-}
-
-__all__ = [*_EXPORTS]
-
-if not TYPE_CHECKING:  # so that mypy reports a name that is not listed
-    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
