@@ -64,7 +64,7 @@ class ProcessQueue(Generic[M]):
     """The unfinished messages of one queue. Not thread-safe."""
 
     is_dropped: bool = False
-    """Set when the queue was lost, or is read anew: results for its messages mean nothing then."""
+    """Set when the queue was lost or reset: results for its messages mean nothing then."""
     newest: int = -1
     """The largest queue offset that was ever put."""
     size: int = 0

@@ -97,7 +97,7 @@ class Fetcher(OwnedQueues):
                     *(assignment.queue.topic, assignment.queue.queue_id),
                     *(assignment.offset, fetched.next_offset),
                 )
-                self._read_anew(assignment, fetched.next_offset)
+                self._reset_to(assignment, fetched.next_offset)
             elif not len(processing):
                 # Nothing before this offset is wanted, so a restart need not read it again.
                 self._moved(assignment, fetched.next_offset, only_forward=True)
@@ -118,8 +118,8 @@ class Fetcher(OwnedQueues):
         elif not len(assignment.processing):
             self._moved(assignment, fetched.next_offset, only_forward=True)
 
-    def _read_anew(self, assignment: Assignment, offset: int) -> None:
-        assignment.read_anew(offset)
+    def _reset_to(self, assignment: Assignment, offset: int) -> None:
+        assignment.reset_to(offset)
         assignment.is_fetching = False
         self.forget_stale()
         self._moved(assignment, offset, only_forward=False)

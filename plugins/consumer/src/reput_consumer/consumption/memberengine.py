@@ -195,7 +195,7 @@ class MemberEngine(Fetcher):
         with self.lock:
             assignment = self.assignments[queue]
             self.port.drop(self.settings.member, queue)
-            self._read_anew(assignment, offset)
+            self._reset_to(assignment, offset)
             self._refill(assignment)
             self.wake()
 

@@ -27,7 +27,7 @@ class Assignment:
     offset: int
     """What is committed with the next save: the oldest message that is not finished."""
     processing: ProcessQueue[Any] = attrs.field(factory=ProcessQueue)
-    """Replaced, and the former marked as dropped, where the queue is read anew."""
+    """Replaced, and the former marked as dropped, where the queue is read from another offset."""
     is_changed: bool = False
     """Whether `offset` is not committed yet."""
     is_lost: bool = False
@@ -55,7 +55,7 @@ class Assignment:
         self.is_changed = True
         return True
 
-    def read_anew(self, offset: int) -> None:
+    def reset_to(self, offset: int) -> None:
         """Forget everything that was fetched, and go on at another offset."""
         self.processing.is_dropped = True
         self.processing = ProcessQueue()

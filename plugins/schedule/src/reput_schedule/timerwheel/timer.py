@@ -151,7 +151,7 @@ class Timer:
         self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
         limit = min(max_physical_offset, progress)
         if check is None or not self._is_believable(check, self._opened_at, progress):
-            needed = self._start_anew(self._opened_at)
+            needed = self._recreate_files(self._opened_at)
         else:
             needed = min(self._take_up(check, limit), check.copies_to)
         self._dispatched_to = max(min(needed, progress), self._context.log.min_physical_offset)
@@ -166,7 +166,7 @@ class Timer:
         self._agenda.start(check.reached)
         self._delivery.copies = [DeliveredCopies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
-        if self._files.is_made_again or not (check.is_closed and self._saving.metrics.version):
+        if self._files.is_rebuilt or not (check.is_closed and self._saving.metrics.version):
             self._rebuild_metrics()  # the file of counts is missing, or of another moment
         return limit if is_whole else self._files.covered_to
 
@@ -189,9 +189,9 @@ class Timer:
             return False
         return True
 
-    def _start_anew(self, end: int) -> int:
+    def _recreate_files(self, end: int) -> int:
         """Find everything again in the commit log: what waits and what was delivered."""
-        self._files.start_anew()
+        self._files.recreate()
         now = self._context.clock() // self._precision * self._precision
         reached = TimerCheckpoint(read_timestamp=now, examined_to=0)
         self._agenda.start(reached)

@@ -66,7 +66,7 @@ class TimerFiles:
         log: the timer log.
         wheel: the slots.
         covered_to: physical offset after the last message that has a record.
-        is_made_again: whether the wheel was rebuilt from the timer log, or will be.
+        is_rebuilt: whether the wheel was rebuilt from the timer log, or will be.
         is_whole: of a reader: whether the timer log has all records that its checkpoint states.
         wheel_path: the wheel's file.
         wheel_scratch: where a new wheel is made, before it is renamed.
@@ -89,7 +89,7 @@ class TimerFiles:
         self.wheel_path = context.directory(WHEEL_FILE)
         self.wheel_scratch = context.directory(OWN_DIRECTORY, "timerwheel-file")
         self.covered_to = 0
-        self.is_made_again = False
+        self.is_rebuilt = False
         self.is_whole = True
         self._snapshots: list[str] = []
         """Names of a broker's snapshots of the wheel, in a store that is written."""
@@ -108,13 +108,13 @@ class TimerFiles:
             self._forget_wheel(is_log_empty=True)
             self.log.remove_all()
 
-    def start_anew(self) -> None:
+    def recreate(self) -> None:
         """Remove both, and start with an empty log and wheel."""
         if not self.log.is_empty:
             self._forget_wheel(is_log_empty=True)
         self.log.remove_all()
         self.wheel.clear()
-        self.covered_to, self.is_made_again = 0, True
+        self.covered_to, self.is_rebuilt = 0, True
 
     def recover(self, check: CheckpointRecord, limit: int) -> bool:
         """Bring timer log and wheel in line with a commit log that is trusted up to ``limit``.
@@ -125,14 +125,14 @@ class TimerFiles:
         """
         if self.log.min_position > check.log_min:
             logger.warning("head of the timer log is missing; it is rebuilt")
-            self.start_anew()
+            self.recreate()
             return check.log_end == 0
         if self._take_wheel(check, limit):
             self.log.truncate(self.log.end)  # records that a crash left after the end
             return True
         # A killed process may have left unflushed records: the next flush covers every file.
         self.log.note_unflushed()
-        self.is_made_again = True
+        self.is_rebuilt = True
         self.wheel.clear()
         self.wheel.advance(check.reached.read_timestamp // self._precision)
         end, is_limit = self._scan(limit)
