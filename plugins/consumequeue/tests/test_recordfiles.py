@@ -85,7 +85,10 @@ def test_the_last_file_is_never_trimmed_and_all_can_be_removed(tmp_path, disk):
     assert os.listdir(run.directory) == []
 
 
-def test_a_run_that_begins_anew_has_no_file_of_the_old_one_after_a_power_cut(tmp_path, disk):
+@pytest.mark.parametrize(("base", "waits"), [(9, True), (0, False)])
+def test_a_run_that_begins_elsewhere_has_no_file_of_the_old_one_after_a_power_cut(
+    tmp_path, disk, base, waits
+):
     run, access = run_in(tmp_path, disk)
     run.make(0)
     run.make(3)
@@ -93,12 +96,13 @@ def test_a_run_that_begins_anew_has_no_file_of_the_old_one_after_a_power_cut(tmp
     disk.done.clear()
 
     run.clear()
-    run.make(9)
+    run.make(base)  # of one name there is one file in any case
 
     first, second = "runs/7/00000000000000000012", "runs/7/00000000000000000000"
-    gone = [("remove", first), ("flush", "runs/7"), ("remove", second), ("flush", "runs/7")]
+    gone = [("remove", first), ("flush", "runs/7"), ("remove", second)]
     assert disk.done[: len(gone)] == gone
-    assert ("rename", "runs/7/00000000000000000036") in disk.done[len(gone) :]
+    assert (disk.done[len(gone) :][:1] == [("flush", "runs/7")]) == waits
+    assert ("rename", f"runs/7/{4 * base:020d}") in disk.done[len(gone) :]
 
 
 def test_a_cleared_tail_is_zero_and_comes_to_disk(tmp_path, disk):

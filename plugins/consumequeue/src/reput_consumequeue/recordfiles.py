@@ -97,7 +97,8 @@ class RecordFiles:
         self.bases: tuple[int, ...] = ()
         self.shared = shared
         self._depth = depth
-        self._removed_one = False
+        self._removed: int | None = None
+        """Base of the file removed last, whose name may be there again after a power cut."""
         # Base and path of the file that was named last, as nearly every read is in it.
         self._last_path = -1, ""
 
@@ -180,11 +181,12 @@ class RecordFiles:
             size = self.record_size
         if not self.bases:
             shared.disk.make_directory(self.directory)
-            if self._removed_one:
-                # The new run may begin elsewhere than the old one ended: a power cut must not leave
-                # files of both.
+            if self._removed not in (None, base):
+                # The new run begins elsewhere than the old one ended: a power cut must not leave
+                # files of both. With one name it leaves one of them, whose units are cut again, as
+                # no progress was made with them; so an opening waits for no directory of a queue.
                 shared.disk.flush_directory(self.directory)
-                self._removed_one = False
+            self._removed = None
         create_file(shared.disk, path, size, aside=shared.scratch)
         shared.unflushed.written(path)
         self._note_names(is_new=not self.bases)
@@ -215,11 +217,11 @@ class RecordFiles:
         path = self.path(base)
         with self.shared.lock:
             self.bases = tuple(other for other in self.bases if other != base)
-        if self._removed_one:
+        if self._removed is not None:
             # Flushed for each file: a power cut must not leave a gap.
             self.shared.disk.flush_directory(self.directory)
         self.shared.remove(path)
-        self._removed_one = True
+        self._removed = base
         logger.info("removed file=%s", path)
 
     def _note_names(self, *, is_new: bool) -> None:
