@@ -12,7 +12,7 @@ from delayedstores import LEVEL_MS, SECOND, Delayed
 from interleaved import look_across
 
 import reput
-from reput_testing import ManualClock, copy_store
+from reput_testing import ManualClock, QuickDisk, copy_store
 
 pytestmark = pytest.mark.shows("scheduled")
 
@@ -294,3 +294,23 @@ def test_a_reader_misses_nothing_while_a_wheel_is_made_of_the_timer_log(behind, 
         mend(behind, disk)
 
     assert look_between(behind.root, tmp_path / "copies", PLUGINS, work, look, 8) > 25
+
+
+def test_a_reader_reads_a_checkpoint_again_that_is_being_overwritten(behind):
+    class TornDisk(QuickDisk):
+        """Returns the checkpoint with bytes of two versions, at the second time."""
+
+        count = 0
+
+        def read_file(self, path, limit=1 << 26):
+            data = super().read_file(path, limit)
+            self.count += path.endswith("timercheck")
+            is_torn = path.endswith("timercheck") and self.count == 2
+            return data[:8] + bytes(40) + data[48:] if is_torn else data
+
+    disk = TornDisk()
+    with reput.open(behind.root, "r", plugins=PLUGINS, disk=disk, clock=behind.clock) as reader:
+        saved = reader.plugin("schedule").timer._saving.saved
+        assert disk.count >= 2
+        assert not saved.is_superseded
+        assert len(told(reader)) == 12
