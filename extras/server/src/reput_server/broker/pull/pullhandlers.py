@@ -63,6 +63,8 @@ class _Waiting:
     """A pull that may wait."""
 
     request: Request
+    asked: Pull
+    """As the client sent it, with its topic also where it names a lite topic."""
     pull: Pull
     selector: Selector
     until: float
@@ -93,7 +95,7 @@ class PullHandlers:
 
     async def pull(self, request: Request) -> Command | None:
         """Answer with messages, or hold the pull until there are some."""
-        pull: Pull = request.command.header(Pull)
+        asked = pull = request.command.header(Pull)
         await self._check(pull)
         if pull.lite_topic:
             pull = _of_light_queue(pull)
@@ -101,7 +103,7 @@ class PullHandlers:
         if pull.sys_flag & _COMMIT and self.context.is_writable:
             self._commit(pull)
         result = await self._read(pull, selector)
-        if self._is_held(request, pull, selector, result):
+        if self._is_held(request, asked, pull, selector, result):
             return None
         return self._answer(request.command, pull, result)
 
@@ -127,7 +129,7 @@ class PullHandlers:
         result = self._read_here(pull, selector, began)
         if result.status is ReadStatus.FOUND:
             frame = self._frame(command, pull, result, topic.sys_flag)
-        elif self._is_held(Request(command, peer), pull, selector, result):
+        elif self._is_held(Request(command, peer), pull, pull, selector, result):
             return b""
         else:
             frame = frame_of(self._answer(command, pull, result))
@@ -228,7 +230,7 @@ class PullHandlers:
         )
 
     def _is_held(
-        self, request: Request, pull: Pull, selector: Selector, result: ReadResult
+        self, request: Request, asked: Pull, pull: Pull, selector: Selector, result: ReadResult
     ) -> bool:
         """Hold a pull that may wait and found nothing yet; False if it is to be answered."""
         if result.status is ReadStatus.FOUND or not pull.sys_flag & _SUSPEND:
@@ -238,7 +240,7 @@ class PullHandlers:
             return False
         seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
         until = self.context.loop.time() + seconds
-        return self._hold(_Waiting(_slim(request), pull, selector, until), result)
+        return self._hold(_Waiting(_slim(request), asked, pull, selector, until), result)
 
     def _hold(self, waiting: _Waiting, result: ReadResult) -> bool:
         """Hold a pull that found nothing yet; False if it is to be answered."""
@@ -266,8 +268,8 @@ class PullHandlers:
         """Answer a pull that waited, unless there is nothing still."""
         request, pull = waiting.request, waiting.pull
         try:
-            if self._readable(pull) is None:  # the group may have been paused since
-                await self._check(pull)
+            if self._readable(waiting.asked) is None:  # the group may have been paused since
+                await self._check(waiting.asked)
             result = await self._read(pull, waiting.selector)
             if self._hold(waiting, result):
                 return
