@@ -384,6 +384,36 @@ def test_a_pop_waits_until_a_message_comes(served):
     assert bodies(answer) == [b"new"]
 
 
+def test_a_pop_that_waits_gets_nothing_once_its_group_is_paused(served):
+    put(served)
+    consumer, operator = served.peer(), served.peer()
+    begun(consumer)
+    held = consumer.send(Command.request(POP, pop(poll_time=20_000)))
+    wait_for(served, 1)
+
+    body = b'{"groupName":"%s","consumeEnable":false}' % GROUP.encode()
+    operator.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    put(served, "new")
+
+    assert consumer.answer_to(held).code == ResponseCode.NO_PERMISSION
+
+
+def test_a_pop_that_waits_gets_nothing_while_nothing_may_be_read_of_the_broker(served):
+    put(served)
+    consumer, operator = served.peer(), served.peer()
+    begun(consumer)
+    held = consumer.send(Command.request(POP, pop(poll_time=20_000)))
+    wait_for(served, 1)
+
+    operator.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=2")
+    put(served, "early")
+    served.on_loop(lambda: None)  # the request was woken before, and has looked after it
+    operator.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6")
+    put(served, "late")
+
+    assert len(bodies(consumer.answer_to(held))) == 2
+
+
 def test_a_pop_that_waits_in_vain_is_answered(served):
     put(served)
 

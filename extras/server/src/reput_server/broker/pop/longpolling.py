@@ -17,6 +17,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput_consumer import pop_retry_topic
+from reput_server.broker.topictable import READ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,7 +229,12 @@ class PopLongPolling:
         return found
 
     async def _pop(self, source: PopSource, pop: PopRequest) -> list[Popped]:
-        """Take messages on another thread; messages for a call that ended are given back."""
+        """Take messages on another thread; messages for a call that ended are given back.
+
+        None while nothing may be read of this broker, which may change while a request waits.
+        """
+        if not self.context.options.permissions & READ:
+            return []
         taken = asyncio.ensure_future(self.context.run(source.pop, pop))
         try:
             return await asyncio.shield(taken)

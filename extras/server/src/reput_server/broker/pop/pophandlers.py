@@ -23,7 +23,15 @@ from reput_client.remoting import (
     RequestCode,
     ResponseCode,
 )
-from reput_consumer import EARLIEST, LATEST, TAG, GroupKindError, PopRequest, Start
+from reput_consumer import (
+    EARLIEST,
+    LATEST,
+    TAG,
+    GroupDisabledError,
+    GroupKindError,
+    PopRequest,
+    Start,
+)
 from reput_server.broker.pop.longpolling import PollsFullError
 from reput_server.broker.pop.receipthandles import answer_of
 from reput_server.broker.topictable import READ
@@ -176,7 +184,7 @@ class PopHandlers:
             found = await self.polls.popped(pop, seconds, source=source)
         except PollsFullError as error:
             return command.answer(ResponseCode.POLLING_FULL, PopAnswer(), remark=str(error))
-        except GroupKindError as error:
+        except (GroupKindError, GroupDisabledError) as error:
             raise Refusal(ResponseCode.NO_PERMISSION, str(error)) from None
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
