@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import threading
 
 import pytest
@@ -229,27 +230,35 @@ def test_who_reads_when_the_head_goes_gets_the_message_or_a_clear_error(tmp_path
                 assert next(iter(each.scan())).start_offset == 4 * SIZE
 
 
-def test_a_disk_without_any_room_is_cleaned_all_the_same(tmp_path):
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_a_disk_without_any_room_is_cleaned_all_the_same(tmp_path, overwrites):
+    root, killed = tmp_path / "store", tmp_path / "killed"
+
     class Full(FaultyDisk):
         """No new byte fits until a file was removed."""
 
-        is_full = False
+        is_full = is_freed = False
 
         def _before(self, operation, path):
+            if self.is_freed and not killed.exists():
+                shutil.copytree(root, killed)  # as a kill leaves it after the first removal
             if operation == "remove":
-                self.is_full = False
-            if self.is_full and operation in ("create", "write") and path.endswith(".new"):
+                self.is_freed, self.is_full = self.is_full, False
+            writes = operation in ("create", "write")
+            if self.is_full and writes and (path.endswith(".new") or not overwrites):
                 raise OSError(errno.ENOSPC, "no space", path)
 
     disk = Full()
-    with open_with(tmp_path, Notes(), disk=disk) as store:
+    with open_with(root, Notes(), disk=disk) as store:
         fill(store, 5)
         store.flush()
         disk.is_full = True
         report = keep(store, 1)
 
         assert removed(report) == [n * SIZE for n in range(4)]
-        assert (tmp_path / "reput" / "queue-offsets.json").exists()
+        assert (root / "reput" / "queue-offsets.json").exists()
+    with open_with(killed, Notes()) as store:
+        assert [each.end_offset for each in store.losses()] == ([] if overwrites else [SIZE])
 
 
 def test_a_file_that_cannot_be_removed_is_an_error_that_names_it_and_costs_nothing(tmp_path):
