@@ -79,8 +79,10 @@ def _subjects() -> Iterator[_Subject]:
     )
     yield _Subject("plugins", plugins, (1, 3, 10, 30))
     served = "reput_server", "psutil"
-    yield _Subject("connections", growthserved.connections, (10, 100, 1_000, 9_000), (), served)
-    yield _Subject("followers", growthserved.followers, (1, 5, 30), (), served)
+    yield _Subject(
+        "connections", growthserved.connections, (10, 100, 1_000, 9_000), (19_000,), served
+    )
+    yield _Subject("followers", growthserved.followers, (1, 5, 30, 50), (), served)
 
 
 @contextlib.contextmanager

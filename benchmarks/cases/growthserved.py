@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["connections", "followers"]
 
 _CALLS = 1_000
+_SPARE_DESCRIPTORS = 1_000
+"""For the store's files, beside connections."""
 _MEGABYTES = 20
 _TIMEOUT = 300.0  # seconds
 
@@ -27,8 +29,10 @@ def connections(trial: Trial, size: int) -> None:
     from benchmarks.served.servers import served
 
     count, calls = trial.count(size, least=2), trial.count(_CALLS, least=10)
+    _allow_descriptors(count + _SPARE_DESCRIPTORS)
+    limits = _limits(trial, connections=count + _SPARE_DESCRIPTORS)
     with (
-        served(trial.directory / "store") as (facts, process),
+        served(trial.directory / "store", *limits) as (facts, process),
         contextlib.ExitStack() as stack,
     ):
         address = _address(facts["broker"])
@@ -55,7 +59,10 @@ def followers(trial: Trial, size: int) -> None:
         store.wait_dispatched()
         end = store.log.max_physical_offset
     with (
-        served(root, "--replicas", "127.0.0.1:0") as (facts, process),
+        served(root, "--replicas", "127.0.0.1:0", *_limits(trial, replicas=size + 1)) as (
+            facts,
+            process,
+        ),
         contextlib.ExitStack() as stack,
     ):
         peers = [stack.enter_context(_connected(_address(facts["replicas"]))) for _ in range(size)]
@@ -64,6 +71,27 @@ def followers(trial: Trial, size: int) -> None:
             for peer in peers:
                 peer.sendall(encode_report(1))
             _receive(peers, end - 1)
+
+
+def _limits(trial: Trial, **limits: int) -> tuple[str, str]:
+    """Return the options of a server that has these limits."""
+    path = trial.directory / "server.toml"
+    lines = [f"{name} = {limit}\n" for name, limit in limits.items()]
+    path.write_text("[server.limits]\n" + "".join(lines), encoding="utf-8")
+    return "--config", str(path)
+
+
+def _allow_descriptors(count: int) -> None:
+    """Let this process, and the server that it starts, have so many descriptors.
+
+    Raises:
+        ValueError: the system does not allow it.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
 
 
 def _address(text: str) -> tuple[str, int]:
