@@ -433,7 +433,7 @@ def test_an_opening_that_fails_does_not_wait_until_all_is_written_again(tmp_path
         assert has_begun.wait(10)
         raise OSError("no")
 
-    monkeypatch.setattr("reput.store.opening.openstore.open_log", fail)
+    monkeypatch.setattr("reput.store.opening.writeropening.open_writable_log", fail)
     with pytest.raises(OSError, match="no"):
         open_store(tmp_path, disk=SlowDisk(), threads=True)
     assert len(written) == 1
