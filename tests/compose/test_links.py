@@ -22,7 +22,7 @@ from reput_testing.casebudget import part
 pytestmark = pytest.mark.shows("links", more="REPUT_SOAK=1")
 
 _SAMPLE = 6
-_SURE = ("reput/rebuild", "reput/compacting", "index", "timerlog", "abort.new", "reput/next-file")
+_SURE = ("reput/rebuild", "reput/compacting", "index", "timerlog", "abort", "reput/next-file")
 """Those by which it was found."""
 
 
@@ -62,7 +62,7 @@ def _chosen(paths, share, of):
 def test_the_paths_are_those_of_all_plugins_and_of_temporary_files(paths):
     kinds = {name.rpartition("/")[2] for name in paths}
 
-    assert {"abort.new", "checkpoint.new", "next-file", "lost+found", "losses.jsonl.new"} <= kinds
+    assert {"abort", "checkpoint.new", "next-file", "lost+found", "losses.jsonl.new"} <= kinds
     assert {"timercheck.new", "delayOffset.json.new", "replacing.new", "requests"} <= kinds
     assert {"index-file", "consumequeue-file", "timerlog-file", "timerwheel"} <= kinds
     assert set(_SURE) <= set(paths)

@@ -14,12 +14,14 @@ from reput_testing import QuickDisk
 _OF_OTHERS = ("reput/requests/", "reput/rebuild/", "reput/compacting/")
 """Other processes write there beside a writer; or all of it is thrown away as one."""
 _RARE = {
+    "abort.new",
     "reput/queue-offsets.json.new",
     "reput/losses.jsonl.damaged.new",
     "compaction/position-checkpoint.bak.new",
     "transaction/00000000000000004096.new",
 }
-"""These are made where the oldest files of the log are removed, is long, or a file is damaged."""
+"""These are made where a killed writer has left ``abort``, the oldest files of the log are removed,
+a list is long, or a file is damaged."""
 _WHILE_OPEN = ("reput/lost+found/",)
 """The core writes there only while the file ``abort`` is on disk: a closed store has no leftovers
 in these directories."""

@@ -110,8 +110,6 @@ class QueueFloors:
         Raises:
             OSError: the file cannot be written; the floors are unchanged.
         """
-        if not offsets:
-            return
         with self._lock:
             known = self.known
             risen = {key: offset for key, offset in offsets.items() if offset > known.get(key, 0)}
