@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import attrs
@@ -79,7 +80,7 @@ class ReadColumns:
     holes: tuple[MissingMessage, ...] = ()
     """As in `ReadResult`."""
 
-    @property
+    @functools.cached_property
     def queue_offsets(self) -> npt.NDArray[np.int64]:
         """``(n,)`` int64: queue offset of each message in this queue.
 
@@ -87,7 +88,10 @@ class ReadColumns:
         """
         import numpy as np
 
-        return np.asarray(self._queue_offsets, np.int64)  # most reads give a range, as above
+        found = self._queue_offsets  # a range for most reads, few of which are asked for this
+        if isinstance(found, range):
+            return np.arange(found.start, found.stop, dtype=np.int64)
+        return np.asarray(found, np.int64)
 
     @classmethod
     def of(cls, result: ReadResult) -> ReadColumns:
