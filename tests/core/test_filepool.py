@@ -227,6 +227,20 @@ def test_an_error_that_is_kept_does_not_keep_the_file_open(paths):
     assert disk.open_count == 0
 
 
+def test_a_missing_file_among_many_pieces_keeps_no_other_file_open(paths):
+    disk, (first, second) = SlowDisk(""), map(str, paths)
+    pool = FilePool(disk, 80, write=True)
+    for path in (first, second):  # with the second it keeps several
+        pool.read(path, 1, 0)
+    data = np.frombuffer(b"abcdef", np.uint8)
+    with pytest.raises(FileNotFoundError) as kept:
+        pool.write_pieces([(first, data, 0), (second + "-gone", data, 0)])
+    pool.close()
+
+    assert kept.value.__traceback__ is not None
+    assert disk.open_count == 0
+
+
 def test_a_pool_that_keeps_nothing_opens_a_file_for_each_use(paths):
     disk = SlowDisk("")
     pool, path = FilePool(disk, 0), str(paths[1])

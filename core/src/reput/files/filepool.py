@@ -136,10 +136,10 @@ class FilePool:
         for first in range(0, len(pieces), step):
             part = pieces[first : first + step]
             held, opened = [], []
-            for file, data, position in part:
-                held.append(self._held(file))
-                opened.append((held[-1].descriptor, data, position))
             try:
+                for file, data, position in part:
+                    held.append(self._held(file))
+                    opened.append((held[-1].descriptor, data, position))
                 self._disk.write_pieces(opened)
             finally:
                 del held
