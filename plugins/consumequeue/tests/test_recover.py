@@ -18,7 +18,7 @@ from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
 from reput_consumequeue.queue.consumequeue import ConsumeQueue
 from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
 from reput_consumequeue.recordfiles import FileSet
-from reput_testing import QuickDisk, ReadOnlyDisk, snapshot
+from reput_testing import QuickDisk, ReadOnlyDisk, kill, snapshot
 
 PER_FILE = 4
 FILE_SIZE = PER_FILE * UNIT_SIZE
@@ -359,3 +359,33 @@ def test_a_store_keeps_the_size_of_its_files_whatever_is_asked_for(tmp_path):
         store.wait_dispatched(10)
         assert store.report()["plugins"]["consumequeue"]["units_per_file"] == PER_FILE
         assert len(bodies_in(store, "T", 0)) == 16
+
+
+class _NotingDisk(QuickDisk):
+    """Notes which directories were flushed."""
+
+    def __init__(self):
+        self.flushed = []
+
+    def flush_directory(self, path):
+        self.flushed.append(path)
+        super().flush_directory(path)
+
+
+def test_units_that_are_cut_as_by_rocketmq_are_gone_before_the_next_message(tmp_path):
+    config = {"commitlog": {"file_size": 4096, "recovery": "rocketmq"}}
+    store = reput.open(tmp_path, plugins=["consumequeue"], config=config, threads=False)
+    store.put(reput.Message("T", b"on disk"))
+    end = store.log.max_physical_offset
+    store.put(reput.Message("U", b"lost"))
+    store.wait_dispatched()
+    kill(store)
+    with open(tmp_path / "commitlog" / f"{0:020d}", "r+b") as log:
+        log.seek(end)
+        log.write(bytes(4096 - end))
+
+    disk = _NotingDisk()
+    with reput.open(tmp_path, disk=disk, threads=False) as store:
+        assert store.log.max_physical_offset == end
+        assert not list((tmp_path / "consumequeue" / "U" / "0").iterdir())
+        assert str(tmp_path / "consumequeue" / "U" / "0") in disk.flushed

@@ -220,6 +220,9 @@ class ConsumeQueuePlugin(reput.Plugin):
                 progress = min(progress, max(queue.max_physical_offset, 0))
         if not has_files:
             progress = 0
+        if self.context.writable and self.context.recovery == "rocketmq":
+            # Units above the progress stay there, so no unit that was cut may come back.
+            self.files.unflushed.flush()
         self._noted.progress = min(progress, complete_to)
         return self._noted.progress
 

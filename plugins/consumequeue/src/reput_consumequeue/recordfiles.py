@@ -184,7 +184,8 @@ class RecordFiles:
             if self._removed not in (None, base):
                 # The new run begins elsewhere than the old one ended: a power cut must not leave
                 # files of both. With one name it leaves one of them, whose units are cut again, as
-                # no progress was made with them; so an opening waits for no directory of a queue.
+                # no progress was made with them; where such units stay (`recovery="rocketmq"`), the
+                # removal is on disk by now. So this waits for no directory.
                 shared.disk.flush_directory(self.directory)
             self._removed = None
         create_file(shared.disk, path, size, aside=shared.scratch)
