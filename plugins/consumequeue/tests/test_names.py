@@ -164,6 +164,20 @@ def test_a_queue_that_a_message_names_twice_lists_it_once(tmp_path, offsets):
     plugin.reput_close()
 
 
+def test_two_topics_whose_bytes_make_one_name_lose_no_unit_of_one_batch(tmp_path):
+    log = SmallLog()
+    for topic in [b"%LMQ%\xfe"] * 2 + [b"%LMQ%\xff"] * 3:
+        log.append(reput.Message("T", b""), topic=topic)
+    plugin = ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=64))
+    with Driver(plugin, "consumequeue", tmp_path, log) as driver:
+        driver.dispatch_range(0, 1)  # the queue has a file from here on
+        driver.dispatch_range(1, 5)
+
+        [queue] = driver.plugin.queues.made.values()
+        places = queue.files.read(0, 9)["physical_offset"][: queue.max_offset].tolist()
+        assert places == log.starts
+
+
 def test_many_light_queues_in_one_batch_keep_the_order_of_the_log(tmp_path):
     messages, next_offsets = [], {}
     for number in range(40):

@@ -58,6 +58,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ConsumeQueuePlugin"]
 
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _FILES_OPEN = 256  # of more queues, files are opened again when needed
 
 
@@ -336,7 +337,9 @@ class ConsumeQueuePlugin(reput.Plugin):
         writes = UnitWrites(self.files)
         try:
             for run in runs(batch):
-                self._append(run, writes, source, batch)
+                # Two topics with bytes that are not valid text may have one name, and one queue.
+                is_sure = _REPLACEMENT not in run.topic
+                self._append(run, writes if is_sure else None, source, batch)
         finally:
             writes.write()  # also if the file of another queue cannot be created
         if self.context.light_queues:
