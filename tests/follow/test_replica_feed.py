@@ -371,3 +371,23 @@ def test_a_short_blank_may_be_cut_anywhere(tmp_path, size):
                 feed.feed(start, data[start:end])
 
         assert log_of(tmp_path / str(cut)) == data, cut
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_record_that_leaves_no_room_for_a_blank_is_refused_however_often_it_comes(tmp_path, size):
+    """After it the log could not be continued."""
+    larger = {"commitlog": {"file_size": 2 * FILE_SIZE}}
+    with reput.open(tmp_path / "master", plugins=(), config=larger) as store:
+        store.put(reput.Message("t", b""))
+        base = store.log.max_physical_offset
+        store.put(reput.Message("t", b"x" * (FILE_SIZE - 2 * base - size)))
+        store.put(message(1))
+    data = log_of(tmp_path / "master")
+
+    for _ in range(2):
+        with open_replica(tmp_path / "replica") as replica:
+            feed = ReplicaFeed(replica)
+            for _ in range(2):
+                with pytest.raises(CorruptFeedError, match="no room for a blank") as caught:
+                    feed.feed(0, data)
+                assert caught.value.physical_offset == feed.fed_offset == base

@@ -22,6 +22,7 @@ import numpy as np
 
 from reput.files import Disk, file_name
 from reput.record import Decoder, End
+from reput.record.layout import BLANK_MIN_SIZE
 from reput_server.follow.errors import CorruptFeedError, DivergedError, FeedGapError
 
 if TYPE_CHECKING:
@@ -178,9 +179,15 @@ class ReplicaFeed:
         start = fed_to - len(window)
         result = self._decoder.decode(window, start, file_end)
         batch = result.batch
-        size = int(batch.start[-1] + batch.size[-1]) if len(batch) else 0
+        stops = batch.start + batch.size
+        # A log whose file ends without a blank could not be continued.
+        count = int(stops.searchsorted(file_end - start - BLANK_MIN_SIZE, "right"))
+        size = int(stops[count - 1]) if count else 0
         if size:
-            self.store.append_raw(start, window[:size].data, start + int(batch.start[-1]))
+            self.store.append_raw(start, window[:size].data, start + int(batch.start[count - 1]))
+        if count < len(batch):
+            reason = f"{self.store.master} sent a record that leaves its file no room for a blank"
+            raise CorruptFeedError(start + size, reason)
         # Only now: another thread that sees the offset finds the records below it in the log.
         rest = bytearray(window[size:])
         if result.end == End.BLANK:
