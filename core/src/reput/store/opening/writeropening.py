@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from reput.dispatch.pluginopener import PluginOpener
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.batchreader import CheckedRanges
-    from reput.log.writer.commitlog import CommitLog
     from reput.plugin.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
-    from reput.store.opening.logstages import LogFindings, examine
     from reput.store.opening.rollback import Rollback
     from reput.store.opening.stages import LockedStore, OpenRequest, Settings
     from reput.store.store import Store
