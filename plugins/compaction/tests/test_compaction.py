@@ -167,6 +167,30 @@ def test_compacted_messages_of_another_log_give_way_to_those_of_this_one(
     assert latest == {"a": b"6" if more else b"3", "b": b"2"}
 
 
+@pytest.mark.parametrize("damaged", ["last", "middle"])
+def test_compacted_messages_that_the_log_has_lost_to_damage_stay(tmp_path, damaged):
+    root, clock = tmp_path / "store", ManualClock()
+    with open_store(root, clock) as store:
+        put(store, ("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"))
+        store.put(reput.Message("other", b"behind them"))
+        store.wait_dispatched()
+        store.flush()
+        store.plugin("compaction").compact()
+        whole = read(store)
+        (batch,) = store.scan()
+    shutil.rmtree(root / "reput/compaction")  # as a broker leaves them
+    row = 3 if damaged == "last" else 2
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(int(batch.physical_offset[row]))
+        log.write(bytes(int(batch.size[row])))
+
+    for _ in range(2):
+        with open_store(root, clock) as store:
+            store.wait_dispatched()
+            assert read(store) == whole == [(1, "b", b"2"), (2, "a", b"3"), (3, "c", b"4")]
+        shutil.rmtree(root / "reput/compaction")
+
+
 def test_the_newest_message_stays_even_as_a_tombstone(tmp_path):
     clock = ManualClock()
     with open_store(tmp_path, clock, tombstone_retention_ms=0) as store:

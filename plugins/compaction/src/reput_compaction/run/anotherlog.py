@@ -37,7 +37,8 @@ def give_way(
     """Cut messages of queues without notes from the first message on that this log has of them.
 
     Only where the files are of another log: a message has another store time, or the log ends
-    before the last one. The caller dispatches the whole log to such queues.
+    before the last one, and nothing in it is damaged. The caller dispatches the whole log to such
+    queues.
     """
     lacking = {
         key: queue for key, queue in queues.items() if any(pair.lacks_notes for pair in queue.pairs)
@@ -58,8 +59,9 @@ def _of_another_log(
     topics = frozenset(topic for topic, _ in queues)
     # A log that begins at 0 has all messages. Of another, compacted ones may all be older.
     first = {} if context.log.min_physical_offset else dict.fromkeys(queues, 0)
-    seen, after, others = set(), dict.fromkeys(first, 0), set()
+    seen, after, others, is_whole = set(), dict.fromkeys(first, 0), set(), True
     for batch in context.log.scan():
+        is_whole = is_whole and batch.finding is None
         for run in runs(batch, topics):
             key = run.topic, run.queue_id
             if key not in queues:
@@ -71,14 +73,16 @@ def _of_another_log(
             after[key] = int(units["queue_offset"][-1]) + 1
             if key not in others and _differs(files, queues[key], units):
                 others.add(key)
-    others |= {key for key, end in after.items() if queues[key].max_offset > end}
+    if is_whole:  # else the log may have had the last messages of a queue
+        others |= {key for key, end in after.items() if queues[key].max_offset > end}
     return {key: first[key] for key in sorted(others)}
 
 
 def _differs(files: PairFiles, queue: CompactedQueue, asked: npt.NDArray[np.void]) -> bool:
     """Whether a message in the files has the queue offset of another one in the log."""
+    low, high = asked["queue_offset"].min(), asked["queue_offset"].max()
     for pair in queue.pairs:
-        if not pair.count or pair.first > asked["queue_offset"][-1]:
+        if not pair.count or pair.first > high or pair.last < low:
             continue
         units = files.read_units(pair, 0, pair.count)
         offsets = units["queue_offset"].astype(np.int64)
