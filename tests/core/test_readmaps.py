@@ -22,7 +22,8 @@ from reput.files.system.disk import Disk
 from reput.files.system.vectoredread import read_pieces
 from reput_testing import QuickDisk
 
-SIZE = 1 << 19  # two blocks
+BLOCK = 1 << 18
+SIZE = 2 * BLOCK
 CONTENT = bytes(range(256)) * (SIZE // 256)
 
 
@@ -116,6 +117,31 @@ def test_what_was_loaded_together_is_one_part_until_the_file_is_forgotten(path):
     assert [first for _, first, *_ in maps.parts] == [0]
     maps.clear()
     assert maps.parts == ()
+
+
+def test_readers_at_several_places_of_a_file_find_what_they_have_loaded(tmp_path, monkeypatch):
+    with (tmp_path / "sparse").open("wb+") as file:
+        file.truncate(16 * BLOCK + 9)
+    maps = maps_of(tmp_path / "sparse", Disk())
+
+    def parts_after(*blocks):
+        for block in blocks:
+            wanted = block * BLOCK, block * BLOCK + 9
+            assert maps.loaded("f", 0, 16 * BLOCK + 9, *wanted, 9, 16 * BLOCK + 9) is not None
+        return [(first / BLOCK, len(data) / BLOCK) for data, first, *_ in maps.parts]
+
+    assert parts_after(0, 14, 3, 9) == [(9, 1), (3, 1), (14, 1), (0, 1)]
+    assert parts_after(11) == [(11, 1), (9, 1), (3, 1), (14, 1)]
+    assert parts_after(10) == [(9, 3), (3, 1), (14, 1)]
+    assert parts_after(1)[0] == (0, 2)  # the first one was not a part any more
+    monkeypatch.setattr(readmap, "_JOINED_MAX", 2)
+    assert parts_after(2)[0] == (0, 4)
+    assert parts_after(16, 15)[0] == (14, 2 + 9 / BLOCK)
+    maps._maps["f"].ready = ()
+    assert parts_after(1) == [(0, 4)]
+    maps._maps["f"].ready = ()
+    assert parts_after(0) == [(0, 3)]
+    assert parts_after(0) == [(0, 4)]
 
 
 @pytest.mark.parametrize(

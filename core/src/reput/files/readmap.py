@@ -41,6 +41,8 @@ MAPPED_MIN: Final = 8
 _BLOCK_SIZE: Final = 1 << 18  # bytes that are loaded at once
 _SPREAD_MAX: Final = 1 << 16  # bytes of a file for each piece; more would load what nobody reads
 _MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
+_PARTS_MAX: Final = 4  # of one file: readers at as many places find what they have loaded
+_JOINED_MAX: Final = 64  # blocks on each side that join a part at once
 _SHORT_NOW: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -53,8 +55,8 @@ class _ReadMap:
     """Bytes of each block that were loaded once."""
     base: int
     """Where the file begins, in what its user counts by."""
-    ready: MappedPart
-    """A part of `data` that was loaded; replaced as a whole."""
+    ready: tuple[MappedPart, ...] = ()
+    """Parts of `data` that were loaded, the last one first; replaced as a whole."""
 
     def load(self, start: int, end: int, limit: int) -> bool:
         """Load what is missing of ``[start, end)``, and with it its blocks up to ``limit``.
@@ -74,12 +76,31 @@ class _ReadMap:
                 return False
             loaded[block] = size
         high = (end - 1) // _BLOCK_SIZE * _BLOCK_SIZE + loaded[(end - 1) // _BLOCK_SIZE]
-        before, first, size, size_now = self.ready
-        first -= self.base
-        if first <= high and low <= first + len(before):  # neighbours become one part
-            low, high = min(low, first), max(high, first + len(before))
-        self.ready = self.data[low:high], self.base + low, size, size_now
+        self._note_ready(low, high)
         return True
+
+    def _note_ready(self, low: int, high: int) -> None:
+        """Note a part, with other parts that touch it and blocks beside it that are loaded."""
+        loaded, others = self.loaded, []
+        for part in self.ready:
+            first = part[1] - self.base
+            end = first + len(part[0])
+            if first <= high and low <= end:
+                low, high = min(low, first), max(high, end)
+            else:
+                others.append(part)
+        block = low // _BLOCK_SIZE
+        for size in reversed(loaded[max(block - _JOINED_MAX, 0) : block]):
+            if size < _BLOCK_SIZE:
+                break
+            low -= _BLOCK_SIZE
+        block, rest = divmod(high, _BLOCK_SIZE)
+        for size in loaded[block : block + _JOINED_MAX] if not rest else ():
+            high += size
+            if size < _BLOCK_SIZE:
+                break
+        made = self.data[low:high], self.base + low, len(self.data), self.map.size
+        self.ready = (made, *others[: _PARTS_MAX - 1])
 
 
 class ReadMaps(Generic[_File]):
@@ -97,7 +118,7 @@ class ReadMaps(Generic[_File]):
         self._forget_count = 0
         """Calls of `forget` and `clear`; a map made meanwhile may be of the forgotten file."""
         self.parts: tuple[MappedPart, ...] = ()
-        """What `loaded` has loaded of each file, the last one first; replaced as a whole."""
+        """What `loaded` has loaded of files, the last one first; replaced as a whole."""
 
     def loaded(
         self, file: _File, base: int, size: int, start: int, end: int, count: int, limit: int
@@ -132,7 +153,7 @@ class ReadMaps(Generic[_File]):
 
     def _note_parts(self, first: _ReadMap | None = None) -> None:
         maps = sorted(self._maps.values(), key=lambda each: each is not first)
-        self.parts = tuple(each.ready for each in maps)
+        self.parts = tuple(part for each in maps for part in each.ready)
 
     def _made(self, file: _File, base: int, size: int, end: int) -> _ReadMap | None:
         forget_count = self._forget_count
@@ -150,7 +171,7 @@ class ReadMaps(Generic[_File]):
                 return None
             data = np.frombuffer(made, np.uint8)
             loaded = [0] * -(-size // _BLOCK_SIZE)
-            found = _ReadMap(made, data, loaded, base, (data[:0], base, size, made.size))
+            found = _ReadMap(made, data, loaded, base)
             with self._lock:
                 if self._works and self._forget_count == forget_count:
                     self._maps[file] = found
