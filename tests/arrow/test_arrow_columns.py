@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 import reput
 from reput.record import Encoder, pack_host, parse_properties, prepare_columns
-from reput_arrow import COLUMNS, INPUT_COLUMNS, check_schema, columns_of, hosts_of, times_of
+from reput_arrow import (
+    COLUMNS,
+    INPUT_COLUMNS,
+    check_schema,
+    columns_of,
+    hosts_of,
+    inputcolumns,
+    times_of,
+)
 from reput_arrow import to_arrow as arrow_of
 
 # The way for single messages takes what looks like names of the store's own.
@@ -359,3 +367,15 @@ def test_text_that_is_not_utf8_is_refused():
     for name in ("topic", "tags"):
         with pytest.raises(reput.errors.MessageIllegalError):
             columns_of(one(**{name: broken}))
+
+
+def test_large_batches_of_one_topic_are_seen_and_leave_nothing_in_memory():
+    inputcolumns._multiples.cache_clear()
+    topics = pa.array(["x", *["orders"] * 20_000, "Orders"])
+
+    assert inputcolumns._topics(topics[1:20_001]) == "orders"
+    assert inputcolumns._topics(topics[1:]) == [*["orders"] * 20_000, "Orders"]
+    assert inputcolumns._multiples.cache_info().currsize == 0
+    assert inputcolumns._topics(topics[1:100]) == "orders"
+    assert inputcolumns._topics(topics[:100]) == ["x", *["orders"] * 99]
+    assert inputcolumns._multiples.cache_info().currsize == 2

@@ -34,6 +34,7 @@ _HOST_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
 _PER_MS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 _TIME_MAX: Final = (1 << 63) // 1_000 - 1
 _PORT_MAX: Final = 65_535
+_KEPT_COUNT: Final = 1 << 14  # numbers that are kept to compare others with them
 
 
 @attrs.frozen
@@ -220,11 +221,18 @@ def _only_topic(column: pa.Array) -> str | None:
     _, borders, data = column.buffers()
     ends = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
     first, size = int(ends[0]), int(ends[1] - ends[0])
-    if size <= 0 or (ends - first if first else ends).tobytes() != _multiples(size, len(ends)):
+    if size <= 0 or not _are_even(ends - first if first else ends, size):
         return None
     text = data.slice(first, len(column) * size).to_pybytes()
     name = text[:size]
     return name.decode("ascii") if name.isascii() and name * len(column) == text else None
+
+
+def _are_even(ends: npt.NDArray[np.int32], size: int) -> bool:
+    """Return whether the first number is 0, and each next one larger by ``size``."""
+    if len(ends) > _KEPT_COUNT:
+        return bool((np.diff(ends) == size).all())
+    return ends.tobytes() == _multiples(size, len(ends))
 
 
 @lru_cache(maxsize=32)
