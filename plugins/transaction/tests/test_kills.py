@@ -100,3 +100,35 @@ def test_whenever_it_is_killed_each_transaction_is_ended_once(tmp_path, step, wo
         after.store.close()
 
     assert disk.check_each(check) > 5
+
+
+def test_a_snapshot_that_vanishes_beside_a_damaged_one_is_not_missed(tmp_path):
+    clock = ManualClock()
+    at = Transactions(tmp_path, clock)
+    for number in range(4):
+        at.begin(f"open {number}")
+        fill(at.store)
+        at.settle()
+        at.store.flush()
+    at.store.close()
+    snapshots = sorted(tmp_path.rglob("transaction/[0-9]*"))
+    snapshots[-1].write_bytes(b"damaged")
+
+    class OtherWriterDisk(QuickDisk):
+        """Another process removes the snapshot before the damaged one when it was read once."""
+
+        count = 0
+
+        def read_file(self, path, limit=1 << 26):
+            data = super().read_file(path, limit)
+            self.count += path == str(snapshots[-2])
+            if self.count == 2:
+                raise FileNotFoundError(path)
+            return data
+
+    disk = OtherWriterDisk()
+    with reput.open(
+        tmp_path, "r", plugins=["consumequeue", at.plugin.__class__()], clock=clock, disk=disk
+    ) as reader:
+        assert len(reader.plugin("transaction").dangling()) == 4
+    assert disk.count == 2

@@ -73,8 +73,9 @@ class HalfIndexStore:
             if not self._is_sound(offset, path, self.index if is_newest else None):
                 good = good[:number]
                 self._begin(0)
-                if good:
-                    self._read(*good[-1], self.index)
+                while good and not self._is_sound(*good[-1], self.index):
+                    good.pop()  # removed since by the process that writes
+                    self._begin(0)
                 break
         if self._context.writable:
             for each in snapshots[len(good) :]:
