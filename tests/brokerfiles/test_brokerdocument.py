@@ -29,6 +29,15 @@ def document(directory, *, disk=None, problems=None, **options) -> BrokerDocumen
     return BrokerDocument(str(directory), "f.json", disk or Disk(), lambda: NOW, note, **options)
 
 
+class Unreadable(Disk):
+    """A disk whose backups belong to another user."""
+
+    def read_file(self, path: str, limit: int) -> bytes:
+        if path.endswith(".bak"):
+            raise PermissionError(f"{path}: no permission")
+        return super().read_file(path, limit)
+
+
 def put(name, value):
     def edit(found: dict[str, Any]) -> bool:
         table = found.setdefault("table", {})
@@ -161,6 +170,33 @@ def test_a_change_that_may_begin_anew_keeps_copies_of_both_files(tmp_path):
         "f.json.unreadable": TORN,
         "f.json.bak.unreadable": b"[",
     }
+
+
+@pytest.mark.parametrize("main", [TORN, b"", None])
+def test_a_backup_that_the_disk_does_not_give_is_never_overwritten(tmp_path, main):
+    if main is not None:
+        (tmp_path / "f.json").write_bytes(main)
+    (tmp_path / "f.json.bak").write_bytes(OTHER)
+    file = document(tmp_path, disk=Unreadable(), starts_again=True)
+
+    with pytest.raises(UnreadableDocumentError, match="no permission"):
+        file.change(put("a", 1))
+
+    assert (tmp_path / "f.json.bak").read_bytes() == OTHER
+    kept = tmp_path / "f.json"
+    assert (kept.read_bytes() if kept.exists() else None) == main
+
+
+def test_a_file_that_is_too_long_for_a_whole_copy_is_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.setattr("reput_tools.brokerfiles.brokerdocument._SIZE_MAX", len(OTHER))
+    (tmp_path / "f.json").write_bytes(OTHER + b"  ")
+    (tmp_path / "f.json.bak").write_bytes(OTHER)
+    file = document(tmp_path, starts_again=True)
+
+    with pytest.raises(UnreadableDocumentError, match="more than"):
+        file.change(put("a", 1))
+
+    assert (tmp_path / "f.json").read_bytes() == OTHER + b"  "
 
 
 def test_replacing_a_document_keeps_a_copy_too(tmp_path):

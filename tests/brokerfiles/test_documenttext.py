@@ -46,10 +46,27 @@ def test_without_bare_keys_it_is_the_json_that_everyone_writes(document):
     assert encode(document) == text.encode()
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b"{1:}", b"{}{}", b"{} x"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[" * 200_000,
+        b"{1:}",
+        b"{}{}",
+        b"{} x",
+        b'{"a":Infinity}',
+        b"[-Infinity]",
+    ],
+)
 def test_what_is_no_document_is_a_value_error(data):
     with pytest.raises(ValueError, match=r"."):
         decode(data)
+
+
+def test_not_a_number_is_null_as_for_a_broker():
+    assert decode(b'{"a":NaN,"b":1}') == {"a": None, "b": 1}
 
 
 @pytest.mark.parametrize("key", ["\0", "\0x", "\0\0", "\0-", "\0--5", "\0\u0663"])

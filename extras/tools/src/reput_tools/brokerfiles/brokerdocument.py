@@ -74,6 +74,11 @@ class _Version:
         """Whether the file holds, or may hold, something that cannot be read."""
         return self.problem is not None and self.problem != _EMPTY
 
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether `data` is all that the file holds: the disk gave it, and it is not too long."""
+        return self.problem is None or 0 < len(self.data) <= _SIZE_MAX or self.problem == _EMPTY
+
 
 def _nothing(document: dict[str, Any]) -> object:
     return None
@@ -219,6 +224,10 @@ class BrokerDocument:
             document = found or {}
             if found is None and not self.starts_again:
                 self.require()
+            # This change or the next one would overwrite it, and there is no whole copy.
+            for each in bad:
+                if not each.can_be_kept:
+                    raise UnreadableDocumentError(each.path, str(each.problem))
             if not edit(document):
                 return False
             if self.is_versioned:

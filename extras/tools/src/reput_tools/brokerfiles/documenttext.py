@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from reput_tools.brokerfiles.barekey import BareKey
 from reput_tools.brokerfiles.looseparser import read_loosely
@@ -37,7 +37,8 @@ def decode(data: bytes) -> Any:
     text = data.decode("utf-8", "replace")
     try:
         # Nearly all documents are as brokers write them; this is thirty times as fast.
-        return json.loads(_BARE_KEY.sub(_quoted, text), object_pairs_hook=_object)
+        plain = _BARE_KEY.sub(_quoted, text)
+        return json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse)
     except (ValueError, RecursionError):
         pass
     try:
@@ -71,6 +72,11 @@ def encode(document: object) -> bytes:
     """Return the bytes of a document; objects whose keys are all bare are written on one line."""
     # Half of a pair of characters, which UTF-8 does not have, becomes an escape of JSON.
     return _encode(document, 0).encode("utf-8", "backslashreplace")
+
+
+def _refuse(constant: str) -> NoReturn:
+    # Python writes these and brokers do not: NaN is null for them, and the others are damage.
+    raise ValueError(f"{constant} is not a number of JSON")
 
 
 def _quoted(match: re.Match[str]) -> str:
