@@ -41,6 +41,17 @@ def test_files_are_found_by_the_offsets_they_hold(tmp_path):
     assert queue.base_of(4096) is None
 
 
+def test_names_of_file_systems_are_ignored_without_a_word(tmp_path, caplog):
+    _files(tmp_path, 0)
+    for name in ("lost+found", ".snapshot", ".nfs0000000000a1b2c3", "notes"):
+        (tmp_path / name).mkdir()
+
+    queue = _queue(tmp_path)
+
+    assert queue.bases == (0,)
+    assert [each.args for each in caplog.records] == [(str(tmp_path / "notes"),)]
+
+
 def test_the_file_size_is_learned_from_the_files(tmp_path):
     _files(tmp_path, 0, 512, size=512)
 

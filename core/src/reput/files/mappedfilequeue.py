@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files.filenames import FILE_NAME_DIGITS, file_name, is_file_name
+from reput.files.filenames import FILE_NAME_DIGITS, file_name, is_file_name, is_system_name
 from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
 from reput.files.system.vectoredread import PLACE, extent_of, read_pieces
@@ -167,7 +167,8 @@ class MappedFileQueue:
         for entry in self._disk.list(directory):
             name = entry.name
             if not is_file_name(name):
-                logger.warning("ignored, because its name is not an offset file=%s", entry.path)
+                if not is_system_name(name):
+                    logger.warning("ignored, because its name is not an offset file=%s", entry.path)
                 continue
             try:
                 if entry.is_file():
