@@ -60,14 +60,17 @@ def test_what_a_crash_has_cut_short_is_overwritten(journal):
 
 @pytest.mark.parametrize(
     "text",
-    [b"[]", b'["a","t",0]', b'["a","t","0",1]', b'["a","t",-1,1]', b'["a","t",0,true]', b"{"],
+    [b"[]", b'["a","t",0]', b'["a","t","0",1]', b'["a","t",-1,1]', b'["a","t",0,true]', b"{", None],
 )
-def test_a_line_that_says_something_else_ends_the_reading(journal, text):
+def test_a_damaged_line_takes_none_of_the_others_with_it(journal, text):
     Disk().make_directory(journal.path.rpartition("/")[0])
-    damaged = b"%08x %s\n" % (zlib.crc32(text), text)
+    damaged = line("x", "t", 0, 1)[1:] if text is None else b"%08x %s\n" % (zlib.crc32(text), text)
     Disk().replace(journal.path, line("a", "t", 0, 1) + damaged + line("b", "t", 0, 1))
 
-    assert journal.load() == [("a", "t", 0, 1)]
+    assert journal.load() == [("a", "t", 0, 1), ("b", "t", 0, 1)]
+    journal.add("c", {("t", 0): 3})
+    again = StartJournal(journal.path, Disk()).load()
+    assert again == [("a", "t", 0, 1), ("b", "t", 0, 1), ("c", "t", 0, 3)]
 
 
 def test_lines_that_the_file_of_offsets_has_are_dropped_and_no_others(journal):

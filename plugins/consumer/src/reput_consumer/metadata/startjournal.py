@@ -7,8 +7,8 @@ and a JSON array of group, topic, queue id and queue offset:
 
     d0cddf03 ["GroupA","TopicTest",0,12]
 
-A line counts if the file of offsets does not know the queue. Reading ends at a line that a crash
-has cut short.
+A line counts if the file of offsets does not know the queue. A line whose CRC is another is left
+out. What stands behind the last valid line was cut short by a crash, and is overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StartJournal:
     writable: bool = True
     """Whether it may be added to; one that may not does without a file that it cannot read."""
     _size: int = attrs.field(init=False, default=0)
-    """Bytes of valid lines."""
+    """Bytes up to the end of the last valid line."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
     @property
@@ -70,10 +70,11 @@ class StartJournal:
                 logger.warning("file not readable, starts of groups not known error=%s", error)
                 return []
             found = list(_starts_of(data))
-            self._size = sum(size for _, size in found)
-            if self._size < len(data.rstrip(b"\0")):
-                logger.warning("lines ignored file=%s size=%d", self.path, len(data) - self._size)
-            return [start for start, _ in found]
+            self._size = found[-1][2] if found else 0
+            ignored = len(data.rstrip(b"\0")) - sum(end - begin for _, begin, end in found)
+            if ignored > 0:
+                logger.warning("lines ignored file=%s size=%d", self.path, ignored)
+            return [start for start, _, _ in found]
 
     def add(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Add where a group begins; on disk when this returns.
@@ -120,17 +121,25 @@ def _line(start: Start) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _starts_of(data: bytes) -> Iterator[tuple[Start, int]]:
-    """Yield what lines say, each with its bytes, up to the first one that is damaged."""
+def _starts_of(data: bytes) -> Iterator[tuple[Start, int, int]]:
+    """Yield what the valid lines say, each with the places where it begins and ends."""
+    end = 0
     for line in data.split(b"\n")[:-1]:  # a line without its end may be cut short
-        text = line[_CRC_SIZE + 1 :]
-        if line[: _CRC_SIZE + 1] != b"%08x " % zlib.crc32(text):
-            return
-        try:
-            group, topic, queue_id, offset = json.loads(text)
-        except ValueError:
-            return
-        kinds = type(group), type(topic), type(queue_id), type(offset)
-        if kinds != (str, str, int, int) or queue_id < 0 or offset < 0:
-            return
-        yield (group, topic, queue_id, offset), len(line) + 1
+        begin, end = end, end + len(line) + 1
+        start = _start_of(line)
+        if start is not None:
+            yield start, begin, end
+
+
+def _start_of(line: bytes) -> Start | None:
+    text = line[_CRC_SIZE + 1 :]
+    if line[: _CRC_SIZE + 1] != b"%08x " % zlib.crc32(text):
+        return None
+    try:
+        group, topic, queue_id, offset = json.loads(text)
+    except ValueError:
+        return None
+    kinds = type(group), type(topic), type(queue_id), type(offset)
+    if kinds != (str, str, int, int) or queue_id < 0 or offset < 0:
+        return None
+    return group, topic, queue_id, offset
