@@ -14,7 +14,9 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
+from reput.dispatch.pluginlifecycle import PluginLifecycle
 from reput.dispatch.runtime.hookcalls import HookCalls
+from reput.dispatch.runtime.reputloop import ReputLoop
 from reput.engine import ENGINE
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.files.filepool import FilePool
@@ -419,6 +421,46 @@ def test_a_put_beside_a_close_is_stored_or_refused(tmp_path):
     with reput.open(tmp_path, "r") as again:
         assert again.clean
         assert sorted(stored) == [offset for offset, _ in records_of(again)]
+
+
+def test_ctrl_c_while_a_close_waits_for_the_loop_leaves_no_thread(tmp_path, monkeypatch):
+    def wake(loop):
+        if loop.board.is_stopping and not came:
+            came.append(True)
+            interrupt()
+        real(loop)
+
+    real, came = ReputLoop.wake, []
+    before = set(threading.enumerate())
+    store = open_small(tmp_path, [Witness()])
+    monkeypatch.setattr(ReputLoop, "wake", wake)
+    with pytest.raises(KeyboardInterrupt):
+        store.close()
+    store.close()
+
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SECONDS)
+        assert not thread.is_alive(), thread.name
+
+
+def test_a_handler_that_closes_the_store_inside_of_a_resume_closes_a_plugin_once(
+    tmp_path, monkeypatch
+):
+    class Closed(Witness):
+        @reput.hookimpl
+        def reput_close(self):
+            closed.append(self.name)
+
+    def close(*_):
+        store.close()
+
+    closed = []
+    store = open_small(tmp_path, [Closed()])
+    store.suspend_plugin("witness")
+    monkeypatch.setattr(PluginLifecycle, "_open", close)  # before its call of `reput_open`
+    store.resume_plugin("witness")
+
+    assert closed == ["witness"]
 
 
 def test_a_thread_is_waited_for_after_an_exception_has_ended_the_waiting():

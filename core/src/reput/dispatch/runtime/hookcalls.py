@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Call", "HookCalls", "is_users_interrupt", "texts_of"]
 
+_OPEN: Final = "reput_open"
 _CLOSE: Final = "reput_close"
 _EXIT_CODE: Final = 70
 _LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
@@ -241,6 +242,8 @@ class HookCalls:
     """Calls that are requested or under way, oldest first. May contain one that is done, after an
     exception of a signal handler."""
     _plugin_threads: dict[str, PluginThread] = attrs.field(factory=dict)
+    _closed: dict[str, None] = attrs.field(factory=dict)
+    """Plugins that were closed, and not opened again yet."""
     _is_refusing: bool = False
     _after_last: Callable[[], None] | None = None
     _process: int = attrs.field(factory=os.getpid)
@@ -349,6 +352,8 @@ class HookCalls:
         with self.lock:
             if self._is_refusing and hook != _CLOSE:
                 raise StoreClosedError(self.root)
+            if hook == _OPEN:
+                self._closed.pop(plugin, None)
             thread = self._plugin_threads.get(plugin) or self.thread_of(plugin)
             call = Call(self, plugin, hook, function, then, thread)
             self.entered[call] = None
@@ -373,7 +378,7 @@ class HookCalls:
             plugin_thread.end()
 
     def close_plugin(self, plugin: str, hook: Callable[[], Any] | None, seconds: float) -> None:
-        """Have a plugin close its files, unless it stays inside of another call.
+        """Have a plugin close its files, unless it stays inside of another call; once an opening.
 
         Args:
             plugin: the plugin's name.
@@ -381,13 +386,15 @@ class HookCalls:
             seconds: how long to wait while the call does not advance; and for another call that
                 has advanced since then, as in an opening that was interrupted.
         """
-        if hook is None:
+        if hook is None or plugin in self._closed:
             return
         for call in self.running(plugin):
             if call.thread and not call.wait(seconds, idle=seconds):
                 logger.error("plugin hangs and is left plugin=%s hook=%s", plugin, call.hook)
                 return
         call = self.request(plugin, _CLOSE, hook)
+        # A handler that closes the store may come from here on, before a resume opens the plugin.
+        self._closed[plugin] = None
         if not call.wait(idle=seconds):
             logger.error("plugin does not return from closing plugin=%s", plugin)
         elif call.error is not None:

@@ -179,20 +179,25 @@ class ReputLoop:
     def stop(self) -> None:
         """End the threads after their rounds; abandon a thread that is stuck in a plugin."""
         self.board.is_stopping = True
-        self.wake()
-        limit = time.monotonic() + self.board.stall_seconds + 2 * LONGEST_REST
-        with self.board.lock:
-            groups = self.shared, *self.own
-        for group in groups:
-            while group.thread is not None and group.thread.is_alive():
-                group.thread.join(0.05)
-                if group.find_stalled() is not None or time.monotonic() > limit:
-                    break
-            else:
-                group.close()
-        # The watch is stopped last, as it notices threads that are stuck.
-        if self._watch is not None:
-            self._watch.stop()
+        try:
+            self.wake()
+            limit = time.monotonic() + self.board.stall_seconds + 2 * LONGEST_REST
+            with self.board.lock:
+                groups = self.shared, *self.own
+            for group in groups:
+                while group.thread is not None and group.thread.is_alive():
+                    group.thread.join(0.05)
+                    if group.find_stalled() is not None or time.monotonic() > limit:
+                        break
+                else:
+                    group.close()
+        except BaseException:  # Ctrl-C: a thread that sleeps does not end by itself
+            self.wake()
+            raise
+        finally:
+            # The watch is stopped last, as it notices threads that are stuck.
+            if self._watch is not None:
+                self._watch.stop()
 
     def wake(self) -> None:
         """Wake all groups: there may be work, or a caller that waits."""

@@ -109,13 +109,16 @@ class Closer:
                 )
 
     def _close(self, refusal: PutError, seconds: float) -> None:
+        writer = self.parts.writer
         if self.is_closed:  # an exception ended an earlier call before the files were released
+            if writer is not None:
+                writer.members.loop.stop()
+                writer.members.plugin_flusher.stop()
             # A flush that was under way ends by itself; until then the lock is kept.
             for call in self.calls.running():
                 call.wait(idle=self.timeout_ms / 1_000)
             self.release()
             return
-        writer = self.parts.writer
         if writer is not None:
             writer.members.workers.stop()  # first, so that what they put is dispatched and flushed
             writer.trimming.stop()
@@ -144,8 +147,10 @@ class Closer:
             log.flusher.flush()
             loop.finish(seconds)  # a plugin that is far behind catches up next time
         finally:
-            loop.stop()
-            plugin_flusher.stop()
+            try:
+                loop.stop()
+            finally:
+                plugin_flusher.stop()
         try:
             for name, reason in plugin_flusher.flush(is_last=True).items():
                 # The next opening cuts its files to its last progress and derives the rest again.
