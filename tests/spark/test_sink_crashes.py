@@ -239,7 +239,7 @@ def test_rows_of_a_rare_kind_are_found_as_well(tmp_path):
     segment = write_segment([rows], options, TaskFacts(QUERY, 0, 0, 0), Disk())
     sink_of(tmp_path / "store").commit([segment], 0)
 
-    with reput.open(tmp_path / "store", "r", plugins=()) as store:
+    with reput.open(tmp_path / "store") as store:
         log = store.log
         found = found_rows([rows], 1_700_000_000_000, log, log.encoder, log.min_physical_offset)
 

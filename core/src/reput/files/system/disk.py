@@ -402,13 +402,15 @@ class Disk(DirectoryTree):
         """
         data = self.read_if_exists(path, limit)
         if data is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         return data
 
     def read_if_exists(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes | None:
         """Return at most ``limit`` bytes of a small file; None if it does not exist."""
         try:
             descriptor = self.open(path)
+        except FileNotFoundError:  # of a disk of somebody else, without a number
+            return None
         except (OSError, ValueError) as error:
             if is_absence(error):
                 return None
