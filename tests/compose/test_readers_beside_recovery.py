@@ -109,11 +109,11 @@ def test_whatever_readers_ask_beside_a_writer_that_mends_is_right_or_not_there_y
         life.put(6 - flushed),
     )
 
-    def mend(disk):
+    def reopen(disk):
         with open_still(root, CONFIG, PLUGINS, disk, ManualClock()) as store:
             store.wait_dispatched()
 
-    assert look_between(root, tmp_path / "copies", PLUGINS, mend, life.check, 15) > 50
+    assert look_between(root, tmp_path / "copies", PLUGINS, reopen, life.check, 15) > 50
 
 
 @pytest.mark.proof
@@ -124,9 +124,9 @@ def test_a_look_that_a_writer_interrupts_is_right_or_ends_early(tmp_path, seed):
     root, left = tmp_path / "store", tmp_path / "killed"
     killed(root, left, CONFIG, PLUGINS, life.put(2), life.put(4))
 
-    def mend(disk):
+    def reopen(disk):
         with open_still(left, CONFIG, PLUGINS, disk, ManualClock()) as store:
             store.wait_dispatched()
             store.flush()
 
-    look_across(left, PLUGINS, mend, life.check, seed)
+    look_across(left, PLUGINS, reopen, life.check, seed)

@@ -261,7 +261,7 @@ def behind(tmp_path):
     return delayed
 
 
-def mend(delayed, disk, *, flushes=True):
+def reopen(delayed, disk, *, flushes=True):
     options = {"clock": delayed.clock, "threads": False}
     with reput.open(delayed.root, plugins=PLUGINS, disk=disk, **options) as store:
         store.wait_dispatched()
@@ -277,7 +277,7 @@ def test_a_reader_sees_no_damage_where_a_writer_cuts_what_it_dispatches_again(be
         assert 12 <= len(told(reader)) <= 48
 
     def work(disk):
-        mend(behind, disk, flushes=seed % 2)
+        reopen(behind, disk, flushes=seed % 2)
 
     look_across(behind.root, PLUGINS, work, look, seed, clock=behind.clock)
     with reput.open(behind.root, "r", plugins=PLUGINS, clock=behind.clock) as reader:
@@ -291,7 +291,7 @@ def test_a_reader_misses_nothing_while_a_wheel_is_made_of_the_timer_log(behind, 
         assert len(told(reader)) == 12
 
     def work(disk):
-        mend(behind, disk)
+        reopen(behind, disk)
 
     assert look_between(behind.root, tmp_path / "copies", PLUGINS, work, look, 8) > 25
 

@@ -224,7 +224,7 @@ class BrokerDocument:
             document = found or {}
             if found is None and not self.starts_again:
                 self.require()
-            # This change or the next one would overwrite it, and there is no whole copy.
+            # This change or the next one would overwrite it, though not all of it was copied.
             for each in bad:
                 if not each.can_be_kept:
                     raise UnreadableDocumentError(each.path, str(each.problem))
