@@ -11,7 +11,7 @@ from benchmarks.case import Case
 from benchmarks.tables import TRANSACTION
 from benchmarks.trial import Latencies, Trial
 from reput.files import Disk
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 
 if TYPE_CHECKING:
     import reput
@@ -97,7 +97,7 @@ def follow(trial: Trial) -> None:
         store.wait_dispatched()
         size = store.log.max_physical_offset
         store.remove_plugin("transaction")
-    StateFile.of(str(trial.directory / "s0"), Disk()).entry("transaction").reset()
+    ProgressEntry(StateFile.of(str(trial.directory / "s0"), Disk()), "transaction").reset()
     with _store(trial, ["consumequeue"], number=0) as store:
         with trial.timed("follow: half, commit and marker", 3 * count, size):
             store.add_plugin("transaction", {"automatic": False})

@@ -13,7 +13,7 @@ from openstores import is_written, until
 
 import reput
 from reput.files import Disk
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.storeplugins import used_plugins
 
@@ -295,7 +295,7 @@ def test_a_plugin_that_the_other_process_does_not_use_cannot_be_followed(
 @pytest.mark.costly
 def test_from_the_start_needs_the_store_alone(run, plugin_store, writer) -> None:
     path = plugin_store("notes")
-    progress = StateFile.of(str(path), Disk()).entry("notes")
+    progress = ProgressEntry(StateFile.of(str(path), Disk()), "notes")
     before = progress.load()
     writer(path)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
+from statefiles import change_manifest, state_of
 
+from reput.storefiles import Manifest
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.root import reput as program
 
@@ -22,8 +23,7 @@ def store(tmp_path):
     for queue in ("orders/0", "orders/2", "orders/10", "order notes/0", "%RETRY%g/0"):
         (root / "consumequeue" / queue).mkdir(parents=True)
     (root / "reput").mkdir()
-    facts = {"format": 1, "plugins": ["index", "consumequeue"], "config": {}}
-    (root / "reput" / "manifest.json").write_text(json.dumps(facts))
+    Manifest(("index", "consumequeue"), {}).save(state_of(root))
     return root
 
 
@@ -62,10 +62,11 @@ def test_names_of_the_store_are_completed(store, words, values) -> None:
 
 
 @pytest.mark.parametrize(
-    "manifest", [b"", b"[]", b'{"plugins": 7}', b"\xff", b'{"plugins": [1, null]}', b"[" * 100_000]
+    "manifest",
+    [b"\0", b"[]", b'{"plugins": 7}', b"\xff", b'{"plugins": [1, null]}', b"[" * 100_000],
 )
 def test_a_damaged_store_completes_to_nothing(store, manifest) -> None:
-    (store / "reput" / "manifest.json").write_bytes(manifest)
+    change_manifest(store, lambda text: manifest)
 
     assert completed("suspend", store, "") == []
     assert completed("cat", store / "nowhere", "") == []

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from commands import cli_runner
+from statefiles import change_manifest
 
 import reput
 from reput_tools.cli.root import reput as command_line
@@ -25,17 +26,25 @@ def store(tmp_path):
     return path
 
 
-def _not_installed(manifest):
-    content = json.loads(manifest.read_text())
+def _other(text):
+    content = json.loads(text)
     content["plugins"] = ["no-such-plugin"]
     content["config"]["no-such-plugin"] = {"option": 1}
-    manifest.write_text(json.dumps(content))
+    return json.dumps(content).encode()
+
+
+def _write(data):
+    return lambda root: (root / "reput" / "state").write_bytes(data)
 
 
 DAMAGES = {
-    "a plugin is not installed": (_not_installed, "no-such-plugin"),
-    "the manifest is empty": (lambda manifest: manifest.write_text(""), "manifest.json"),
-    "the manifest is garbled": (lambda manifest: manifest.write_bytes(b"\xff{"), "manifest.json"),
+    "a plugin is not installed": (lambda root: change_manifest(root, _other), "no-such-plugin"),
+    "the manifest is garbled": (
+        lambda root: change_manifest(root, lambda text: b"\xff{"),
+        "reput/state",
+    ),
+    "the state file is empty": (_write(b""), "reput/state"),
+    "the state file is garbled": (_write(b"\xff{"), "reput/state"),
 }
 
 
@@ -51,7 +60,7 @@ DAMAGES = {
     ],
 )
 def test_what_is_sound_is_shown_whatever_is_not(store, damage, words, shown):
-    DAMAGES[damage][0](store / "reput" / "manifest.json")
+    DAMAGES[damage][0](store)
     command, *others = words
 
     done = _run(command, store, *others)
@@ -62,7 +71,7 @@ def test_what_is_sound_is_shown_whatever_is_not(store, damage, words, shown):
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_people_and_programs_are_told_of_what_is_not_sound(store, damage):
     hurt, name = DAMAGES[damage]
-    hurt(store / "reput" / "manifest.json")
+    hurt(store)
 
     for command in ("info", "plugins"):
         document = json.loads(_run(command, store, "--json").stdout)
@@ -72,7 +81,7 @@ def test_people_and_programs_are_told_of_what_is_not_sound(store, damage):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_writer_still_refuses_such_a_store(store, damage):
-    DAMAGES[damage][0](store / "reput" / "manifest.json")
+    DAMAGES[damage][0](store)
 
     with pytest.raises(reput.ReputError):
         reput.open(store)

@@ -8,6 +8,7 @@ from importlib import metadata
 import attrs
 import pytest
 from attrs.validators import in_
+from statefiles import change_manifest
 
 import reput
 from reput.engine import ENGINE
@@ -160,11 +161,7 @@ def test_a_store_without_plugins_says_so(run, plain_store) -> None:
 
 def test_a_store_whose_plugin_is_not_installed_says_which(run, plain_store) -> None:
     path = plain_store()
-    manifest = path / "reput" / "manifest.json"
-    manifest.write_text(
-        manifest.read_text(encoding="utf-8").replace('"plugins": []', '"plugins": ["missing"]'),
-        encoding="utf-8",
-    )
+    change_manifest(path, lambda text: text.replace(b'"plugins": []', b'"plugins": ["missing"]'))
 
     outcome = run("plugins", path)
 
@@ -278,7 +275,7 @@ def test_a_plan_is_of_one_store(run) -> None:
 
 
 def name_plugins(path, names):
-    manifest = path / "reput" / "manifest.json"
-    found = json.loads(manifest.read_text(encoding="utf-8"))
-    found["plugins"] = json.loads(names)
-    manifest.write_text(json.dumps(found), encoding="utf-8")
+    def named(text):
+        return json.dumps({**json.loads(text), "plugins": json.loads(names)}).encode()
+
+    change_manifest(path, named)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from commands import without_answers
+from statefiles import change_manifest, manifest_of
 
 import reput
 from reput_tools.cli.kit.exitcodes import ExitCode
@@ -15,7 +14,7 @@ from reput_tools.offline import inspect_store
 
 
 def used(path):
-    return json.loads((path / "reput" / "manifest.json").read_text())["plugins"]
+    return list(manifest_of(path).plugins)
 
 
 def test_a_plugin_is_taken_out_and_its_files_stay(run, plugin_store) -> None:
@@ -55,10 +54,7 @@ def test_json_names_what_stays_and_what_is_forgotten(run, plugin_store) -> None:
 
 def test_a_plugin_that_is_gone_from_the_machine_can_be_removed(run, plugin_store) -> None:
     path = plugin_store("notes")
-    manifest = path / "reput" / "manifest.json"
-    facts = json.loads(manifest.read_text())
-    facts["plugins"].append("vanished")
-    manifest.write_text(json.dumps(facts))
+    change_manifest(path, lambda text: text.replace(b'["notes"]', b'["notes", "vanished"]'))
 
     outcome = run("plugins", path, "--remove", "vanished", "--yes")
 

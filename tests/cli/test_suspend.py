@@ -12,7 +12,7 @@ from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def records(path):
-    return StoredPluginStates(str(path), Disk())
+    return StoredPluginStates.of(str(path), Disk())
 
 
 def state_of(run, path, name="notes"):

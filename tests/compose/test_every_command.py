@@ -10,11 +10,10 @@ import click
 import pytest
 from commands import commands
 from permissions import forbid, forbid_writing
+from statefiles import manifest_of
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError
-from reput.files import Disk
 from reput_testing import snapshot
 from reput_tools.cli.root import reput as command_line
 
@@ -261,7 +260,7 @@ ALONE = {"fill", "put", "rebuild", "compact", "consume", "reset-offset", "promot
 
 @pytest.mark.parametrize("call", [*_calls(), ("plugins", "--remove", "index", "--yes")], ids=_id)
 def test_a_store_that_is_being_written_is_left_to_its_writer(full_store, run, call):
-    with reput.open(full_store, plugins=Manifest.load(str(full_store), Disk()).plugins):
+    with reput.open(full_store, plugins=manifest_of(full_store).plugins):
         outcome = run(call, full_store)
 
     if call[0] in ALONE or "--remove" in call:
@@ -291,7 +290,7 @@ def test_of_a_plugin_that_the_store_does_not_use_the_next_step_is_named(store, r
 
     assert outcome.code == code, outcome
     _check_line(outcome, step.format(store=store))
-    assert Manifest.load(str(store), Disk()).plugins == ()
+    assert manifest_of(store).plugins == ()
 
 
 @pytest.mark.parametrize("call", _calls(CALLS.keys() - WITHOUT.keys()), ids=_id)

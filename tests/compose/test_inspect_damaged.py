@@ -8,19 +8,13 @@ import shutil
 
 import pytest
 from commands import cli_runner
+from statefiles import damage_journal
 
 import reput
 from reput.errors import CorruptFileError
 from reput_tools.cli.root import reput as command_line
 
-NOTES = [
-    "checkpoint",
-    "reput/manifest.json",
-    "reput/losses.jsonl",
-    "reput/state",
-    "reput/queue-offsets.json",
-]
-NOT_NEEDED_FOR_GET = {"reput/queue-offsets.json", *NOTES[-2:]}
+NOTES = ["checkpoint", "reput/state"]
 COMMANDS = {
     "info": ("info",),
     "plugins": ("plugins",),
@@ -51,8 +45,6 @@ def sound(tmp_path_factory):
     with reput.open(path, plugins=["consumequeue"], config=config) as store:
         for number in range(40):
             store.put(reput.Message("orders", b"body %d " % number + b"x" * 100))
-    (path / "reput/losses.jsonl").write_text("\n")
-    (path / "reput/queue-offsets.json").write_text("{}")
     return path
 
 
@@ -100,9 +92,7 @@ def _problems(output, command):
 def test_a_note_that_cannot_be_read_is_named_and_passed_over(store, note, command):
     _make_directory(store / note)
 
-    # A message at a physical offset needs the log, and no plugin.
-    is_needed = command != "get" or note not in NOT_NEEDED_FOR_GET
-    _check(store, command, str(store / note) if is_needed else "")
+    _check(store, command, str(store / note))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff{garbled"], ids=["emptied", "garbled"])
@@ -168,10 +158,11 @@ def test_a_file_that_plugins_read_and_that_says_nothing_is_named(full, tmp_path,
         _check(store, command, str(file))
 
 
-def test_damaged_lines_of_the_loss_ledger_are_named(store):
-    (store / "reput/losses.jsonl").write_bytes(b"\xff{garbled")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_damaged_journal_is_named(store, command):
+    damage_journal(store)
 
-    _check(store, "losses", str(store / "reput/losses.jsonl"))
+    _check(store, command, str(store / "reput/state"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -183,7 +174,7 @@ def test_a_file_in_place_of_the_notes_is_named(store, command):
 
 
 def test_nothing_would_be_cleaned_where_the_rules_cannot_be_read(store):
-    (store / "reput/manifest.json").write_bytes(b"")
+    (store / "reput/state").write_bytes(b"")
 
     done = cli_runner().invoke(command_line, ["clean", str(store), "--dry-run", "--json"])
 
@@ -298,7 +289,7 @@ def test_what_may_not_be_read_is_named_and_passed_over(store, refused, monkeypat
     _check(store, "cat", str(store / refused))
 
 
-@pytest.mark.parametrize("note", ["checkpoint", "reput/losses.jsonl", NOTES[-1]])
+@pytest.mark.parametrize("note", NOTES)
 def test_a_writer_refuses_a_note_that_cannot_be_read(store, note):
     _make_directory(store / note)
 

@@ -26,7 +26,7 @@ from mixedrest import bring_to_rest, look_as_reader
 from mixedshop import SECTIONS, Shop
 
 import reput
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 from reput_testing import KillPoints, QuickDisk, copy_store
 from reput_tools.offline import rebuild
 
@@ -172,7 +172,7 @@ def test_the_head_of_the_log_is_removed(shop, tmp_path, record_property):
 def test_a_backfill(plugin, shop, tmp_path, record_property):
     shop.close()
     with shop.disk.watching():
-        StateFile.of(str(shop.root), shop.disk).entry(plugin).reset()
+        ProgressEntry(StateFile.of(str(shop.root), shop.disk), plugin).reset()
         shop.open()
         shop.store.wait_dispatched()
         shop.store.flush()

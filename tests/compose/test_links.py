@@ -62,7 +62,7 @@ def _chosen(paths, share, of):
 def test_the_paths_are_those_of_all_plugins_and_of_temporary_files(paths):
     kinds = {name.rpartition("/")[2] for name in paths}
 
-    assert {"abort", "checkpoint.new", "next-file", "lost+found", "losses.jsonl.new"} <= kinds
+    assert {"abort", "checkpoint.new", "next-file", "lost+found", "state.new"} <= kinds
     assert {"timercheck.new", "delayOffset.json.new", "replacing.new", "requests"} <= kinds
     assert {"index-file", "consumequeue-file", "timerlog-file", "timerwheel"} <= kinds
     assert set(_SURE) <= set(paths)
@@ -100,7 +100,7 @@ def _check(errors, link):
             assert "follow_links" in str(error)
 
 
-@pytest.mark.parametrize("name", ["commitlog", "reput", "reput/manifest.json", "lock"])
+@pytest.mark.parametrize("name", ["commitlog", "reput", "reput/state", "lock"])
 @pytest.mark.parametrize("mode", ["r", "w"])
 def test_opening_names_the_link_and_what_to_do(tmp_path, stores, outside, mode, name):
     root = tmp_path / "store"

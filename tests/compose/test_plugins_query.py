@@ -130,7 +130,7 @@ def test_the_table_of_a_plugin_that_is_behind_says_how_it_catches_up(store, run)
     store.suspend_plugin("shelf")
     store.put(reput.Message("late", b"body"))
     store.close()
-    resumed = StoredPluginStates(store.root, Disk().at(store.root))
+    resumed = StoredPluginStates.of(store.root, Disk().at(store.root))
     resumed.save("shelf", attrs.evolve(resumed.load("shelf"), state="running", asked=False))
 
     found = run(store.root, "shelf", QUERY)

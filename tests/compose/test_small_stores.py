@@ -307,7 +307,7 @@ def test_an_existing_store_keeps_whether_its_files_grow(tmp_path, caplog):
 @pytest.mark.parametrize("log", [SMALL["commitlog"], {"grows": True}])
 def test_a_growing_store_whose_manifest_was_lost_opens_with_the_option(log, tmp_path):
     fill(tmp_path / "s", 60, config=SMALL)
-    (tmp_path / "s/reput/manifest.json").unlink()
+    (tmp_path / "s/reput/state").unlink()
 
     fill(tmp_path / "s", 2, 60, config={**SMALL, "commitlog": log})
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from statefiles import forget, value_of
 
 import reput
 from reput import Message
@@ -85,7 +87,7 @@ def test_a_record_whose_checksum_lost_its_name_is_damaged(tmp_path):
 def test_recovery_fills_a_record_whose_checksum_lost_its_name(tmp_path):
     places = written(tmp_path, closes=False)
     flip_name(tmp_path, *places[4])
-    (tmp_path / "reput" / "state").unlink()
+    forget(tmp_path, ".log")
 
     with reput.open(tmp_path, plugins=(), threads=False) as store:
         (loss,) = store.losses()
@@ -99,7 +101,7 @@ def test_recovery_fills_a_record_whose_checksum_lost_its_name(tmp_path):
 def test_without_the_option_nothing_is_asked_of_a_record(tmp_path):
     written(tmp_path, record_crc=False)
 
-    assert not (tmp_path / "reput" / "record-crc.json").exists()
+    assert value_of(tmp_path, ".checked") == b""
     assert len(scanned(tmp_path)[0]) == 6
 
 
@@ -109,8 +111,7 @@ def test_switching_the_option_off_and_on_is_noted_as_ranges(tmp_path):
     last = written(tmp_path)
 
     assert scanned(tmp_path) == ([place for place, _ in first + plain + last], [])
-    noted = json.loads((tmp_path / "reput" / "record-crc.json").read_text())["ranges"]
-    assert noted == [[0, plain[0][0]], [last[0][0], None]]
+    assert json.loads(value_of(tmp_path, ".checked")) == [[0, plain[0][0]], [last[0][0], None]]
     for place, size in (first[1], last[1]):
         flip_name(tmp_path, place, size)
     assert len(scanned(tmp_path)[1]) == 2
@@ -160,15 +161,18 @@ def test_a_reader_that_follows_a_writer_asks_nothing_of_what_comes_later(tmp_pat
 def test_a_damaged_note_asks_nothing_and_is_a_problem(tmp_path):
     places = written(tmp_path)
     flip_name(tmp_path, *places[2])
-    path = tmp_path / "reput" / "record-crc.json"
+    path = tmp_path / "reput" / "state"
     data = path.read_bytes()
-    for bit in range(8 * len(data)):
+    blocks = [match.start() for match in re.finditer(b"RPSJ", data)]
+    for bit in range(8 * blocks[-1], 8 * len(data)):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
         path.write_bytes(changed)
         with reput.open(tmp_path, mode="r", plugins=()) as store:
             (problem,) = store.problems
-            assert "reput/record-crc.json: damaged" in problem
+            assert f"the journal is damaged at byte {blocks[-1]}" in problem
+
+    assert len(blocks) == 2
 
 
 @pytest.mark.parametrize(
@@ -216,5 +220,5 @@ def test_a_note_whose_name_a_killed_opening_did_not_bring_to_disk_is_there_befor
     with reput.open(tmp_path, plugins=(), disk=disk) as store:
         del store
 
-    assert f"replace {tmp_path}/reput/record-crc.json" not in disk.calls
+    assert f"replace {tmp_path}/reput/state" not in disk.calls
     assert disk.calls.index(f"flush {tmp_path}/reput") < disk.calls.index("map")

@@ -7,9 +7,10 @@ import pytest
 
 import reput
 from reput.files.system.disk import Disk
-from reput.log.progress import Progress, StateFile
+from reput.log.progress import Progress, ProgressEntry
 from reput.log.recovery.checkpoint import AbortFile, Checkpoint
 from reput.log.recovery.logstate import LogStateFile
+from reput.log.statefile import StateFile
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(
@@ -82,7 +83,7 @@ class ReadBesideDisk(QuickDisk):
 
     def _look(self):
         if os.path.exists(self.path):
-            self.seen.append(StateFile(self.path, QuickDisk()).entry("p").load())
+            self.seen.append(ProgressEntry(StateFile(self.path, QuickDisk()), "p").load())
 
     def open(self, path, **options):
         descriptor = super().open(path, **options)
@@ -101,7 +102,7 @@ class ReadBesideDisk(QuickDisk):
 def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
     path = str(tmp_path / "progress")
     disk = ReadBesideDisk(path)
-    file = StateFile(path, disk).entry("p")
+    file = ProgressEntry(StateFile(path, disk), "p")
 
     for offset in (10, 20, 30):
         file.save(Progress(offset))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sys
 
 import pytest
+import statefiles
 
 import reput
 from reput.errors import ConfigError, PluginError, PluginNotFoundError
@@ -149,16 +149,14 @@ RULES = {"zz_policy": {"most": 3}}
 
 
 def manifest_of(root):
-    return json.loads((root / "reput" / "manifest.json").read_text())
+    return statefiles.manifest_of(root)
 
 
 def recorded_alone(root):
     """A store whose manifest has options of the policy, and does not name it."""
     reput.open(root, plugins=[], config={**SMALL, **RULES}).close()
-    manifest = manifest_of(root)
-    assert manifest["plugins"] == ["zz_policy"]
-    manifest["plugins"] = []
-    (root / "reput" / "manifest.json").write_text(json.dumps(manifest))
+    assert manifest_of(root).plugins == ("zz_policy",)
+    statefiles.change_manifest(root, lambda text: text.replace(b'["zz_policy"]', b"[]"))
 
 
 @pytest.mark.parametrize("plugins", [None, ["zz_shelf"]])
@@ -206,7 +204,7 @@ def test_a_policy_that_is_given_up_loses_its_options(offer, tmp_path):
 
     with reput.open(tmp_path / "store", forget=["zz_policy"]) as store:
         assert not store.plugin_objects
-    assert "zz_policy" not in manifest_of(tmp_path / "store")["config"]
+    assert "zz_policy" not in manifest_of(tmp_path / "store").config
 
 
 def test_a_policy_with_recorded_options_that_is_not_installed_stops_a_writer_only(offer, tmp_path):
@@ -219,7 +217,7 @@ def test_a_policy_with_recorded_options_that_is_not_installed_stops_a_writer_onl
     for plugins in (None, []):
         with reput.open(tmp_path / "store", "r", plugins=plugins) as store:
             assert not store.plugin_objects
-    assert manifest_of(tmp_path / "store")["config"]["zz_policy"] == {"most": 3}
+    assert manifest_of(tmp_path / "store").config["zz_policy"] == {"most": 3}
     reput.open(tmp_path / "store", forget=["zz_policy"]).close()
 
 

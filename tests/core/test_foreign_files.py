@@ -209,9 +209,7 @@ def test_what_is_no_file_in_the_middle_is_a_missing_file(store_path, make):
 
 
 @pytest.mark.parametrize("make", [_make_fifo, _make_socket, _make_directory])
-@pytest.mark.parametrize(
-    "name", ["checkpoint", "abort", "lock", "reput/manifest.json", "reput/state"]
-)
+@pytest.mark.parametrize("name", ["checkpoint", "abort", "lock", "reput/state"])
 def test_a_small_file_that_is_no_file_does_not_block(store_path, name, make):
     expected = _expected(store_path)
     path = store_path / name

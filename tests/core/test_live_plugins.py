@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import zlib
@@ -11,11 +10,13 @@ import zlib
 import attrs
 import pytest
 from openstores import put, state_of, until
+from statefiles import manifest_of
 
 import reput
 from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
 from reput.errors import PluginError, PluginOrderError
-from reput.log.progress import Progress, StateFile
+from reput.log.progress import Progress, ProgressEntry
+from reput.log.statefile import StateFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
 from reput_testing.crashes.storeinternals import store_internals
 
@@ -113,7 +114,7 @@ def test_a_plugin_that_is_added_sees_everything_and_is_there_next_time(tmp_path,
         assert store.wait_dispatched(10)
         assert plugin.offsets == offsets
         assert [state.name for state in store.plugins()] == ["notes"]
-    assert json.loads((tmp_path / "reput" / "manifest.json").read_text())["plugins"] == ["notes"]
+    assert manifest_of(tmp_path).plugins == ("notes",)
 
     with pytest.raises(PluginError, match=r"forget=\['notes'\]"):
         open_with(tmp_path)
@@ -142,7 +143,7 @@ def test_a_plugin_that_is_removed_gets_nothing_and_goes_on_where_it_stopped(tmp_
         assert store.wait_dispatched(10)
         assert again.offsets == offsets + more
 
-    assert json.loads((tmp_path / "reput" / "manifest.json").read_text())["plugins"] == ["notes"]
+    assert manifest_of(tmp_path).plugins == ("notes",)
 
 
 @pytest.mark.parametrize("was_suspended", [True, False])
@@ -293,10 +294,10 @@ def test_resuming_one_that_fails_again_says_so_and_one_that_runs_does_nothing(tm
 
 def test_another_process_asks_the_one_that_has_the_store_open(tmp_path):
     with open_with(tmp_path, NotesPlugin()) as store:
-        outside = StoredPluginStates(os.fspath(tmp_path), QuickDisk())
+        outside = StoredPluginStates.of(os.fspath(tmp_path), QuickDisk())
         outside.ask("notes", "suspend")
         until(lambda: not outside.is_asked("notes"))
-        until(lambda: StoredPluginStates(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
+        until(lambda: StoredPluginStates.of(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
         assert notes_of(store).state == "suspended"
 
         outside.ask("notes", "resume")
@@ -315,7 +316,7 @@ def test_a_record_that_is_damaged_is_none(tmp_path):
 
     for data in (b"", whole[:20], b"[]", b"\xff" * 50, whole.replace(b"true", b'"true"')):
         state.save({"notes/state": data})
-        assert StoredPluginStates(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
+        assert StoredPluginStates.of(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
 
 
 # --------------------------------------------------------------------------- failing flushes
@@ -376,7 +377,7 @@ def test_a_failed_flush_is_not_tried_again_and_the_files_are_derived_from_the_la
     store.flush()
     assert len(disk.flushed) == 80
     store.close()
-    assert StoredPluginStates(os.fspath(tmp_path), disk).load("notes").cut_to is None
+    assert StoredPluginStates.of(os.fspath(tmp_path), disk).load("notes").cut_to is None
 
 
 def test_progress_that_cannot_be_written_stops_nobody_and_is_written_later(tmp_path):
@@ -448,16 +449,16 @@ def test_the_older_slot_is_believed_where_the_newer_one_does_not_agree_with_the_
     with open_with(tmp_path, threads=False) as store:
         offsets = put(store, 3)
         disk, log = QuickDisk(), store.log
-        file = StateFile(os.fspath(tmp_path / "slots"), disk).entry("p")
+        file = ProgressEntry(StateFile(os.fspath(tmp_path / "slots"), disk), "p")
         right = store.get(offsets[0]).record
         file.save(Progress(offsets[1], offsets[0], zlib.crc32(right)))
         file.save(Progress(offsets[2], offsets[1], 12_345))
-        assert StateFile(file.path, disk).entry("p").believable(log) == offsets[1]
+        assert ProgressEntry(StateFile(file.path, disk), "p").believable(log) == offsets[1]
         assert "rewritten below" in caplog.text
         file.save(Progress(offsets[2] + 1_000_000, -1, 0))
         file.save(Progress(offsets[2] + 2_000_000, -1, 0))
-        assert StateFile(file.path, disk).entry("p").believable(log) is None
-    assert StateFile(os.fspath(tmp_path / "none"), disk).entry("p").believable(log) is None
+        assert ProgressEntry(StateFile(file.path, disk), "p").believable(log) is None
+    assert ProgressEntry(StateFile(os.fspath(tmp_path / "none"), disk), "p").believable(log) is None
 
 
 # --------------------------------------------------------------------------- read horizon

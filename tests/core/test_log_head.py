@@ -7,8 +7,8 @@ from trimmedstores import SIZE, Notes, fill, keep, open_with
 
 import reput
 from reput.files import Disk
-from reput.log.progress import StateFile
 from reput.log.recovery.logstate import LogHead
+from reput.log.statefile import StateFile
 
 pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("lost-ends")]
 

@@ -20,6 +20,7 @@ from damaged_logs import (
     open_store,
 )
 from openstores import until
+from statefiles import put_value, state_of, value_of
 
 import reput
 from reput.files.system.disk import Disk
@@ -40,7 +41,7 @@ def _written(root, sizes=(150,) * 40, **options):
 
 
 def _ledger(root, *, writable=True, now=1):
-    found = LossLedger(str(root), QuickDisk(), lambda: now)
+    found = LossLedger(state_of(root), lambda: now)
     found.load(writable=writable)
     return found
 
@@ -68,15 +69,16 @@ def test_what_is_noted_is_read_back(tmp_path):
     assert _ledger(tmp_path).entries == found.entries
 
 
-def test_the_file_is_replaced_whole(tmp_path):
+def test_an_entry_is_added_to_those_that_there_are(tmp_path):
     (tmp_path / "reput").mkdir()
     found = _ledger(tmp_path)
     found.note(Loss(5, 10, "BODY_CRC"))
-    inode = os.stat(found.path).st_ino
+    inode = os.stat(found.state.path).st_ino
 
     found.note(Loss(50, 60, "BODY_CRC"))
 
-    assert os.stat(found.path).st_ino != inode
+    assert os.stat(found.state.path).st_ino == inode
+    assert [each.start_offset for each in _ledger(tmp_path).entries] == [5, 50]
 
 
 def test_losses_are_found_by_the_bytes_they_have_in_a_range(tmp_path):
@@ -113,46 +115,22 @@ def test_losses_are_found_by_the_bytes_they_have_in_a_range(tmp_path):
         b'{"start_offset": 1e999, "end_offset": 5, "reason": "x"}',
     ],
 )
-def test_a_damaged_ledger_is_kept_aside_and_the_store_opens(tmp_path, junk):
+def test_a_line_of_the_ledger_that_cannot_be_read_is_passed_over(tmp_path, junk):
     places = _written(tmp_path)
     flip(tmp_path, places[3].physical_offset + 90)
     with open_store(tmp_path) as store:
         good = store.losses()
-    path = tmp_path / "reput" / "losses.jsonl"
-    path.write_bytes(junk + b"\n" + path.read_bytes())
-    damaged = path.read_bytes()
+    put_value(tmp_path, ".losses", junk + b"\n" + value_of(tmp_path, ".losses"))
 
-    with open_store(tmp_path, "r") as store:
-        assert store.losses() == good
-    assert path.read_bytes() == damaged
-    with open_store(tmp_path) as store:
-        assert store.losses() == good
-    kept = tmp_path / "reput" / "losses.jsonl.damaged"
-    assert kept.exists() == bool(junk)
-    if junk:
-        assert kept.read_bytes() == damaged
-        assert len(ledger(tmp_path)) == 1
-
-
-def test_an_emptied_ledger_is_damaged_until_a_writer_has_kept_it_aside(tmp_path):
-    _written(tmp_path)
-    path = tmp_path / "reput" / "losses.jsonl"
-    path.write_bytes(b"")
-
-    with open_store(tmp_path, "r") as store:
-        assert [problem for problem in store.problems if str(path) in problem]
-    open_store(tmp_path).close()
-
-    assert not path.exists()
-    assert (tmp_path / "reput" / "losses.jsonl.damaged").read_bytes() == b""
-    with open_store(tmp_path, "r") as store:
-        assert not store.problems
+    for mode in ("r", "w"):
+        with open_store(tmp_path, mode) as store:
+            assert store.losses() == good
 
 
 def test_what_a_later_release_adds_to_an_entry_is_passed_over(tmp_path):
     (tmp_path / "reput").mkdir()
     entry = {"start_offset": 1, "end_offset": 2, "reason": "x", "new": [1]}
-    (tmp_path / "reput" / "losses.jsonl").write_text(json.dumps(entry))
+    put_value(tmp_path, ".losses", json.dumps(entry).encode())
 
     assert _ledger(tmp_path).entries == (Loss(1, 2, "x"),)
 

@@ -17,7 +17,8 @@ from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
 from reput.files.system.parallelflush import heart, run_parallel
-from reput.log.progress import StateFile
+from reput.log.progress import ProgressEntry
+from reput.log.statefile import StateFile
 from reput_testing import QuickDisk
 from reput_testing.crashes.storeinternals import store_internals
 
@@ -83,7 +84,7 @@ def open_with(path, *plugins, rules=None, **options):
 
 def progress_of(path, name):
     """How far a plugin's files are known to be on disk."""
-    place = StateFile.of(str(path), Disk()).entry(name).load()
+    place = ProgressEntry(StateFile.of(str(path), Disk()), name).load()
     return 0 if place is None else place.physical_offset
 
 

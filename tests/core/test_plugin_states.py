@@ -12,7 +12,8 @@ from openstores import plugin, put, state_of, until
 import reput
 from reput.dispatch.runtime.pluginstate import Stopped
 from reput.files.system.disk import Disk
-from reput.log.progress import StateFile
+from reput.log.progress import ProgressEntry
+from reput.log.statefile import StateFile
 from reput_testing.crashes.storeinternals import store_internals
 
 CONFIG = {
@@ -86,7 +87,7 @@ def test_a_dispatch_that_fails_late_has_no_failed_flush_believed(tmp_path):
         store.flush()
 
         assert state_of(store, "late").state == "suspended"
-        assert StateFile.of(str(tmp_path), Disk()).entry("late").load() is None
+        assert ProgressEntry(StateFile.of(str(tmp_path), Disk()), "late").load() is None
 
 
 def test_a_plugin_that_is_resumed_beside_damage_is_moved_past_nothing(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from reput.files import Disk
+from reput.log.statefile import StateFile
 from reput.log.writer.queueoffsets import QueueFloors
 
 
@@ -24,7 +25,7 @@ class WaitingDisk(Disk):
 
 def test_floors_that_two_threads_keep_at_once_are_all_kept(tmp_path):
     disk = WaitingDisk()
-    floors = QueueFloors(str(tmp_path), disk, writable=True)
+    floors = QueueFloors(StateFile.of(str(tmp_path), disk), writable=True)
     threads = [
         threading.Thread(target=floors.keep, args=({("t", number): number + 5},))
         for number in range(2)
@@ -40,4 +41,4 @@ def test_floors_that_two_threads_keep_at_once_are_all_kept(tmp_path):
 
     expected = {("t", 0): 5, ("t", 1): 6}
     assert dict(floors.known) == expected
-    assert dict(QueueFloors(str(tmp_path), Disk(), writable=False).known) == expected
+    assert dict(QueueFloors(StateFile.of(str(tmp_path), Disk()), writable=False).known) == expected

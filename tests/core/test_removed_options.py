@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from statefiles import change_manifest, manifest_of
 
 import reput
 from reput.errors import ConfigError
@@ -17,17 +16,14 @@ def root(tmp_path, monkeypatch):
     """A store whose manifest has an option that the log no longer has."""
     with reput.open(tmp_path, plugins=[], config={"commitlog": {"file_size": 4096}}):
         pass
-    path = tmp_path / "reput" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["config"]["commitlog"]["depth"] = 3
-    path.write_text(json.dumps(manifest))
+    change_manifest(tmp_path, lambda text: text.replace(b'"file_size"', b'"depth": 3, "file_size"'))
     removed = {"depth": "it follows from the files"}
     monkeypatch.setattr(reput.CommitLogConfig, "removed_options", removed, raising=False)
     return tmp_path
 
 
 def recorded(root):
-    return json.loads((root / "reput" / "manifest.json").read_text())["config"]["commitlog"]
+    return manifest_of(root).config["commitlog"]
 
 
 def warnings(caplog):

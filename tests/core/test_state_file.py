@@ -1,8 +1,10 @@
-"""``reput/state``: its two slots, damage in them, and stores that have lost the file."""
+"""``reput/state``: its slots and its journal, damage in them, and stores without the file."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import struct
 import zlib
 
@@ -10,9 +12,11 @@ import pytest
 from openstores import plugin
 
 import reput
+from reput.errors import CorruptFileError
 from reput.files.system.disk import Disk
-from reput.log.progress import HEAD, LOG, Progress, StateFile
-from reput_testing import QuickDisk
+from reput.log.progress import Progress, ProgressEntry
+from reput.log.statefile import HEAD, LOG, StateFile
+from reput_testing import FaultyDisk, QuickDisk
 
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
 OLDER = {"a": Progress(100, 60, 7).packed(), LOG: Progress(100, 60, 7).packed(), "a/state": b"{}"}
@@ -24,60 +28,178 @@ def values(slots):
     return [{name: entry.value for name, entry in slot.items()} for slot in slots]
 
 
+def journal(state):
+    return {name: state.value(name) for name in state.names()}
+
+
+def opened(path):
+    return StateFile(str(path), QuickDisk())
+
+
+NOTES = [{"one": b"1"}, {"one": b"1", "two": b"2" * 300}, {"one": b"1+", "two": b"2" * 300}]
+"""What the journal says after each of its blocks."""
+
+
 def written(path):
-    """Save two states; return the bytes of the file, and where each slot has them."""
-    state = StateFile(str(path), QuickDisk())
+    """Save two states and three notes; return the bytes, and where slots and blocks have them."""
+    state = opened(path)
     state.save(OLDER)
+    for changed, adds in (
+        ({"one": b"1"}, False),
+        ({"two": b"2" * 300}, False),
+        ({"one": b"+"}, True),
+    ):
+        state.note(changed, adds=adds)
     state.save(NEWER)
     data = path.read_bytes()
-    sizes = [struct.unpack_from(">I", data, start + 16)[0] + 4 for start in (0, PAGE)]
-    return data, [range(start, start + size) for start, size in zip((0, PAGE), sizes, strict=True)]
+    places = [0, PAGE, *(match.start() for match in re.finditer(b"RPSJ", data))]
+    sizes = [struct.unpack_from(">I", data, start + 10)[0] + 4 for start in places]
+    parts = [range(start, start + size) for start, size in zip(places, sizes, strict=True)]
+    assert (len(parts), parts[-1].stop) == (5, len(data))
+    return data, parts
 
 
 def damages(data, used):
-    """Cut the file, and garble it, at every byte that either slot uses; and in both slots."""
-    places = [place for part in used for place in part]
-    for place in places:
+    """Cut the file, and garble it, at every byte of some parts; and in two parts at once."""
+    for place in (place for part in used for place in part):
         yield data[:place]
         for change in (0x01, 0x80, data[place] or 0xFF):
             yield data[:place] + bytes([data[place] ^ change]) + data[place + 1 :]
-    for first, second in zip(*used, strict=False):
+    for first, second in zip(*used[:2], strict=False):
         garbled = bytearray(data)
         garbled[first] ^= 0x10
         garbled[second] ^= 0x10
         yield bytes(garbled)
-        yield data[:first] + bytes(PAGE - first) + data[PAGE:second] + bytes(PAGE)
 
 
 @pytest.mark.shows("progress")
-def test_a_slot_that_is_damaged_at_any_byte_is_none_and_the_other_one_counts(tmp_path):
+@pytest.mark.parametrize("parts", [slice(0, 2), slice(2, 5)], ids=["slots", "journal"])
+def test_what_is_damaged_at_any_byte_does_not_count_and_the_rest_does(tmp_path, parts):
     path = tmp_path / "state"
     data, used = written(path)
     count = 0
 
-    for damaged in damages(data, used):
+    for damaged in damages(data, used[parts]):
         path.write_bytes(damaged)
-        state = StateFile(str(path), QuickDisk())
-        found = values(state.load())
+        state = opened(path)
+        found, noted = values(state.load()), journal(state)
         # All entries of one slot or none: what an older slot says is true, too.
         assert found in ([], [OLDER], [NEWER], [NEWER, OLDER])
-        assert state.is_damaged == (found == [] and damaged != b"")
+        assert state.is_damaged == (found == [])
+        if noted != NOTES[-1] and NEWER in found:
+            assert state.damage
+        assert set(noted) <= {"one", "two"}
+        assert noted.get("one") in (None, b"1", b"+", b"1+")
+        assert noted.get("two") in (None, b"2" * 300)
         state.save({"b": b"next"})
-        kept = values(StateFile(str(path), QuickDisk()).load())
-        assert kept == [{**(found[0] if found else {}), "b": b"next"}, *found[:1]]
+        state.note({"three": b"3"})
+        again = opened(path)
+        kept = values(again.load())
+        assert kept[0] == {**(found[0] if found else {}), "b": b"next"}
+        assert kept[1:] == found[:1]
+        assert journal(again) == {**noted, "three": b"3"}
+        assert again.damage == ""
+        for each in tmp_path.glob("state.damaged*"):
+            each.unlink()
         count += 1
 
-    assert count > 4 * sum(map(len, used))
+    assert count > 3 * sum(map(len, used[parts]))
 
 
-def slot(sequence, entries, *, count=None, magic=b"RPST", version=1, size=None):
+def test_a_damaged_file_is_kept_before_it_is_replaced(tmp_path):
+    path = tmp_path / "state"
+    data, used = written(path)
+    damaged = bytearray(data)
+    damaged[used[3].start + 60] ^= 1
+    path.write_bytes(damaged)
+
+    opened(path).save({"b": b"next"})
+
+    assert (tmp_path / "state.damaged").read_bytes() == damaged
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_a_part_that_was_being_written_is_overwritten(tmp_path, count):
+    """A kill leaves a part of a block, or of the next one, behind the journal."""
+    path = tmp_path / "state"
+    data, used = written(path)
+    block = data[used[3].start : used[3].stop]
+    torn = (b"RPSJ", block[:50], bytes(len(block)), block)[count]
+    path.write_bytes(data + torn)
+
+    state = opened(path)
+    assert (journal(state), state.damage) == (NOTES[-1], "")
+    state.note({"two": b""})
+    again = opened(path)
+    assert (journal(again), again.damage) == ({"one": b"1+"}, "")
+
+
+def test_a_journal_that_is_cut_below_what_a_slot_knows_is_damaged(tmp_path):
+    path = tmp_path / "state"
+    data, used = written(path)
+    path.write_bytes(data[: used[4].start])
+
+    state = opened(path)
+    state.load()
+
+    assert (journal(state), state.damage) == (
+        NOTES[1],
+        f"the journal is damaged at byte {used[4].start}",
+    )
+
+
+def test_a_journal_of_which_little_counts_is_written_again(tmp_path):
+    path, state = tmp_path / "state", opened(tmp_path / "state")
+    state.save({"a": b"x"})
+    for number in range(100):
+        state.note({"times": bytes([number]) * 2_000})
+        state.note({"rows": bytes([number])}, adds=True)
+    again = opened(path)
+
+    assert path.stat().st_size < 2 * PAGE + (1 << 16) + 8_000
+    assert again.value("times") == bytes([99]) * 2_000
+    assert again.value("rows") == bytes(range(100))
+    assert values(again.load()) == [{"a": b"x"}]
+
+
+def test_a_reader_sees_what_was_noted_before_the_newest_slot(tmp_path):
+    path = tmp_path / "state"
+    state = opened(path)
+    state.save({"a": b"1"})
+    reader = opened(path)
+    reader.load()
+    state.note({"n": b"noted"})
+    state.save({"a": b"2"})
+
+    assert reader.value("n") == b""
+    assert values(reader.load())[0] == {"a": b"2"}
+    assert reader.value("n") == b"noted"
+
+
+def test_a_note_that_cannot_be_written_changes_nothing(tmp_path):
+    path = tmp_path / "state"
+    written(path)
+    disk = FaultyDisk(1, error=errno.EIO, operations={"flush"})
+    state = StateFile(str(path), disk)
+    before = journal(state)
+
+    with pytest.raises(OSError):
+        state.note({"one": b"other"})
+    assert journal(state) == before
+    state.note({"two": b"next"})
+
+    assert journal(opened(path)) == {**before, "two": b"next"}
+
+
+def slot(sequence, entries, *, count=None, magic=b"RPST", version=2, size=None, pages=1):
     body = b"".join(
         bytes([len(name)]) + name + struct.pack(">qI", 1, length) + value
         for name, length, value in entries
     )
-    total = 20 + len(body) if size is None else size
+    total = 42 + len(body) if size is None else size
     count = len(entries) if count is None else count
-    data = struct.pack(">4sHHqI", magic, version, count, sequence, total) + body
+    header = magic, version, count, total, pages * PAGE, 1, sequence, 2 * PAGE
+    data = struct.pack(">4sHIIIqqq", *header) + body
     return data + struct.pack(">I", zlib.crc32(data[:total]))
 
 
@@ -87,12 +209,13 @@ def slot(sequence, entries, *, count=None, magic=b"RPST", version=1, size=None):
         slot(2, [(b"a", 5, b"x")]),
         slot(2, [(b"a", 1 << 31, b"x")]),
         slot(2, [(b"a", 1, b"x")], count=2),
-        slot(2, [(b"a", 1, b"x")], count=65_535),
+        slot(2, [(b"a", 1, b"x")], count=(1 << 32) - 1),
         slot(2, [(b"\xff", 1, b"x")]),
         slot(2, [], size=4),
         slot(2, [], size=(1 << 32) - 1),
         slot(2, [], magic=b"RPUT"),
-        slot(2, [], version=2),
+        slot(2, [], version=3),
+        slot(2, [], pages=0),
         slot(1, []),  # in the place of the other slot
         slot(0, []),
         slot(1 << 62, []),
@@ -103,7 +226,7 @@ def test_a_slot_that_no_writer_makes_does_not_count(tmp_path, wrong):
     path = tmp_path / "state"
     path.write_bytes(wrong.ljust(PAGE, b"\0") + slot(1, [(b"b", 1, b"y")]).ljust(PAGE, b"\0"))
 
-    assert values(StateFile(str(path), QuickDisk()).load()) == [{"b": b"y"}]
+    assert values(opened(path).load()) == [{"b": b"y"}]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +243,8 @@ def test_a_value_that_is_no_progress_does_not_count(tmp_path, value):
     state = StateFile(str(tmp_path / "state"), QuickDisk())
     state.save({"a": value})
 
-    assert state.entry("a").load() is None
-    assert state.entry("a").recorded() is None
+    assert ProgressEntry(state, "a").load() is None
+    assert ProgressEntry(state, "a").recorded() is None
 
 
 def test_slots_grow_with_their_entries_and_are_written_in_place_then(tmp_path):
@@ -139,17 +262,17 @@ def test_slots_grow_with_their_entries_and_are_written_in_place_then(tmp_path):
 
 def test_only_a_change_of_its_own_entry_changes_what_a_reader_compares(tmp_path):
     state, read = (StateFile(str(tmp_path / "state"), QuickDisk()) for _ in range(2))
-    state.entry("a").save(Progress(10))
-    before = read.entry("a").recorded()
+    ProgressEntry(state, "a").save(Progress(10))
+    before = ProgressEntry(read, "a").recorded()
     state.save({"b": b"x"})
-    state.entry(LOG).save(Progress(99))
-    unchanged = read.entry("a").recorded()
-    state.entry("a").save(Progress(5))  # as a recovery lowers it
-    state.entry("a").save(Progress(10))
+    ProgressEntry(state, LOG).save(Progress(99))
+    unchanged = ProgressEntry(read, "a").recorded()
+    ProgressEntry(state, "a").save(Progress(5))  # as a recovery lowers it
+    ProgressEntry(state, "a").save(Progress(10))
 
     assert before == unchanged
-    assert before != read.entry("a").recorded()
-    assert before.physical_offset == read.entry("a").recorded().physical_offset
+    assert before != ProgressEntry(read, "a").recorded()
+    assert before.physical_offset == ProgressEntry(read, "a").recorded().physical_offset
 
 
 class TornDisk(QuickDisk):
@@ -186,31 +309,48 @@ def seen_by(path, batches, mode="w"):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("left", ["missing", "empty", "cut", "zeros", "noise"])
+@pytest.mark.parametrize("left", ["missing", "empty", "cut", "zeros", "noise", "journal"])
 def test_without_a_whole_slot_everything_is_derived_from_the_log_again(tmp_path, left, killed):
     with seen_by(tmp_path, []) as store:
         starts = [store.put(reput.Message("t", b"x")).physical_offset for _ in range(5)]
         store.suspend_plugin("notes")
     path = tmp_path / "reput" / "state"
-    size = path.stat().st_size
+    data = path.read_bytes()
+    size = len(data)
     path.unlink()
     damaged = {"empty": b"", "cut": b"RPST", "zeros": bytes(size), "noise": b"\xa5" * size}
+    damaged["journal"] = bytes(2 * PAGE) + data[2 * PAGE :]
     if left in damaged:
         path.write_bytes(damaged[left])
     if killed:
         (tmp_path / "abort").touch()
 
     with seen_by(tmp_path, [], "r") as reader:
-        problems = [each for each in reader.problems if "reput/state: damaged" in each]
+        problems = [each for each in reader.problems if "none of its two slots is whole" in each]
+    if left not in ("missing", "journal"):
+        with pytest.raises(CorruptFileError, match="move the file away to name the plugins again"):
+            seen_by(tmp_path, [])
+        path.rename(tmp_path / "reput" / "state.old")
     again = []
     with seen_by(tmp_path, again) as store:
         assert store.wait_dispatched(10)
         assert [store.get(start).body for start in starts] == [b"x"] * 5
-        after = StateFile.of(str(tmp_path), Disk()).entry(HEAD).load()
+        after = ProgressEntry(StateFile.of(str(tmp_path), Disk()), HEAD).load()
 
     assert again == starts
-    assert len(problems) == (left in ("cut", "zeros", "noise", "empty"))
+    assert len(problems) == (left != "missing")
     assert after == Progress(0)
+
+
+def test_a_state_file_of_another_release_is_refused_by_its_number(tmp_path):
+    with seen_by(tmp_path, []):
+        pass
+    path = tmp_path / "reput" / "state"
+    for magic in (b"RPST", b"RPSJ"):
+        path.write_bytes(path.read_bytes().replace(magic + b"\0\2", magic + b"\0\3"))
+
+    with pytest.raises(CorruptFileError, match="found format 3, this release reads format 2"):
+        seen_by(tmp_path, [])
 
 
 def test_files_of_an_earlier_layout_are_ignored_and_the_log_is_derived_again(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 import threading
 
 import pytest
+from statefiles import put_value, value_of
 from trimmedstores import (
     SIZE,
     Deriving,
@@ -180,12 +181,12 @@ def test_a_queue_that_lost_all_its_messages_goes_on_where_it_was_also_without_a_
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"Old": 3}', '{"Old": {"7": -1}}', '{"Old": {"x": 1}}']
+    "text", [b"\n", b"[]", b"{", b'{"Old": 3}', b'{"Old": {"7": -1}}', b'{"Old": {"x": 1}}']
 )
-def test_a_damaged_file_of_queue_offsets_is_passed_over(tmp_path, text):
+def test_floors_that_cannot_be_read_are_passed_over(tmp_path, text):
     with open_with(tmp_path) as store:
         store.put(reput.Message("T", b"1"))
-    (tmp_path / "reput" / "queue-offsets.json").write_text(text)
+    put_value(tmp_path, ".floors", text)
     with open_with(tmp_path) as store:
         assert store.put(reput.Message("T", b"2")).queue_offset == 1
 
@@ -194,7 +195,7 @@ def test_queue_offsets_that_are_written_down_are_on_disk_before(tmp_path):
     with open_with(tmp_path) as store:
         fill(store, 4)
         keep(store, 1)
-        floors = json.loads((tmp_path / "reput" / "queue-offsets.json").read_text())
+        floors = json.loads(value_of(tmp_path, ".floors"))
 
         assert floors == {"T": {"0": store.log.queue_offsets["T", 0]}}
         assert store.log.flushed_offset == store.log.max_physical_offset
@@ -256,7 +257,7 @@ def test_a_disk_without_any_room_is_cleaned_all_the_same(tmp_path, overwrites):
         report = keep(store, 1)
 
         assert removed(report) == [n * SIZE for n in range(4)]
-        assert (root / "reput" / "queue-offsets.json").exists()
+        assert value_of(root, ".floors")
     with open_with(killed, Notes()) as store:
         assert [each.end_offset for each in store.losses()] == ([] if overwrites else [SIZE])
 

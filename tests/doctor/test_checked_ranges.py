@@ -6,7 +6,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from verifiedstores import FILE_SIZE, bad, checked, flip, flip_log, kinds, only
+from statefiles import damage_journal
+from verifiedstores import FILE_SIZE, bad, checked, flip_log, kinds, only
 
 import reput
 from reput import Message
@@ -82,11 +83,11 @@ def test_a_repair_leaves_the_record_out_and_its_copy_has_the_ranges(stored, tmp_
 
 def test_a_damaged_note_is_damage(stored, tmp_path):
     root, _ = stored
-    flip(root / "reput" / "record-crc.json", 14, 1)
+    damage_journal(root)
 
     report = checked(root)
 
-    assert kinds(report) == ["reput.record-crc"]
-    assert only(report, "reput.record-crc").severity is Severity.DAMAGE
+    assert kinds(report) == ["reput.journal"]
+    assert only(report, "reput.journal").severity is Severity.DAMAGE
     done = repair(root, tmp_path / "mended")
-    assert "reput.record-crc" in [each.kind for each in done.plan.notices]
+    assert "reput.state" in [each.kind for each in done.plan.notices]

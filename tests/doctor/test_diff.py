@@ -17,6 +17,7 @@ from commands import Outcome, commands
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reportedstore import NOW, make_store
+from statefiles import change_manifest
 
 import reput
 from reput import Message
@@ -330,8 +331,7 @@ def test_offsets_and_options_that_differ_are_named(pair: tuple[Path, Path]) -> N
     path = b / "config" / "consumerOffset.json"
     path.write_text(path.read_text().replace("0:60", "0:61"))
     (b / "config" / "delayOffset.json").unlink()
-    manifest = b / "reput" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"plugins": []', '"plugins": ["index"]'))
+    change_manifest(b, lambda text: text.replace(b'"plugins": []', b'"plugins": ["index"]'))
 
     found = compare_stores(a, b)
 
@@ -355,12 +355,12 @@ def test_how_often_a_file_was_written_is_no_difference(pair: tuple[Path, Path]) 
 
 def test_damaged_notes_are_said_and_the_rest_is_compared(pair: tuple[Path, Path]) -> None:
     a, b = pair
-    (b / "reput" / "manifest.json").write_bytes(b"{")
+    (b / "reput" / "state").write_bytes(b"{")
     (b / "config" / "consumerOffset.json").write_bytes(b"{")
 
     found = compare_stores(a, b)
 
-    assert any("manifest" in each for each in found.b.problems)
+    assert any("reput/state" in each for each in found.b.problems)
     assert any("consumerOffset.json" in each for each in found.b.problems)
     assert found.equal_count == found.a.message_count
 

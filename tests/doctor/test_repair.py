@@ -152,7 +152,7 @@ def _quoted(data):
 
 
 def test_the_ledger_is_restored_from_the_records_that_fill_the_log(sick, tmp_path):
-    root = sick("reput-history/losses.jsonl-missing")
+    root = sick("reput-history/state-missing")
 
     repair(root, tmp_path / "mended")
 

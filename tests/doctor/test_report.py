@@ -19,6 +19,7 @@ from commands import Outcome, commands
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
+from statefiles import change_manifest
 
 import reput
 from reput import Message
@@ -435,7 +436,7 @@ def test_a_damaged_offsets_file_is_one_warning(rich: Path, run: Callable[..., Ou
 
 
 def test_short_files_and_damaged_notes_do_not_hide_the_rest(rich: Path) -> None:
-    (rich / "reput" / "manifest.json").write_bytes(b"{")
+    (rich / "reput" / "state").write_bytes(b"{")
     log = sorted((rich / "commitlog").iterdir())[0]
     os.truncate(log, 30_000)
 
@@ -446,10 +447,9 @@ def test_short_files_and_damaged_notes_do_not_hide_the_rest(rich: Path) -> None:
 
 
 def test_a_plugin_that_is_not_installed_is_said(rich: Path) -> None:
-    manifest = rich / "reput" / "manifest.json"
-    document = json.loads(manifest.read_bytes())
-    document["plugins"] = ["thirdparty"]
-    manifest.write_text(json.dumps(document))
+    change_manifest(
+        rich, lambda text: json.dumps({**json.loads(text), "plugins": ["thirdparty"]}).encode()
+    )
 
     found = report_of(rich)
 

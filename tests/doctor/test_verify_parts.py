@@ -11,6 +11,7 @@ import threading
 
 import pytest
 from brokerdirectories import unpacked
+from statefiles import change_manifest, forget, put_value
 from verifiedstores import (
     SMALL,
     START,
@@ -29,7 +30,6 @@ import reput
 from reput import Message
 from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
 from reput.files import Disk
-from reput.log import StateFile
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.brokerconfigrepair import plan_config
 from reput_tools.doctor.verification.verifyrun import verify
@@ -122,20 +122,23 @@ def test_settings_of_a_later_release_are_named_and_not_damaged(name, root):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("hurt", "kinds_found"),
     [
-        ("manifest.json", "reput.manifest"),
-        ("queues-consumequeue.json", "reput.queue-reaches"),
+        (lambda data: bytes(len(data)), {"reput.manifest", "reput.state"}),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), {"reput.journal"}),
     ],
+    ids=["slots", "journal"],
 )
-def test_a_damaged_note_of_ours_is_told(name, kind, root):
-    path = root / "reput" / name
-    path.write_bytes(b"\x00" + path.read_bytes()[1:])
+def test_a_damaged_state_file_is_told(hurt, kinds_found, root):
+    path = root / "reput" / "state"
+    path.write_bytes(hurt(path.read_bytes()))
 
     report = checked(root)
 
-    found = only(report, kind)
-    assert (found.file, found.severity) == (f"reput/{name}", Severity.DAMAGE)
+    assert {each.kind for each in report.findings} == kinds_found
+    assert {(each.file, each.severity) for each in report.findings} == {
+        ("reput/state", Severity.DAMAGE)
+    }
     assert report.exit_code == 1
     assert report.checked.plugins == ["consumequeue", "index"]
 
@@ -150,24 +153,21 @@ def test_a_directory_of_a_broker_is_healthy_after_a_rebuild(tmp_path):
     with reput.open(root, "w", plugins=["consumequeue"]):
         pass
     assert inspect_store(root).written_by == "reput"
-    (root / "reput" / "manifest.json").unlink()
+    (root / "reput" / "state").unlink()
     assert only(checked(root), "reput.manifest").severity is Severity.DAMAGE
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "kind"),
     [
-        ("items_per_file", "itemz_per_file", "reput.manifest"),
-        ('"items_per_file": 60', '"items_per_file": -5', "reput.manifest"),
-        ('"index"\n', '"indez"\n', "reput.manifest"),
-        ('"file_size"', '"file_zize"', "log.unreadable"),
+        (b"items_per_file", b"itemz_per_file", "reput.manifest"),
+        (b'"items_per_file": 60', b'"items_per_file": -5', "reput.manifest"),
+        (b'"index"]', b'"indez"]', "reput.manifest"),
+        (b'"file_size"', b'"file_zize"', "log.unreadable"),
     ],
 )
 def test_options_and_plugins_that_no_reader_takes_are_told(right, wrong, kind, root):
-    path = root / "reput" / "manifest.json"
-    text = path.read_text()
-    assert right in text
-    path.write_text(text.replace(right, wrong))
+    change_manifest(root, lambda text: text.replace(right, wrong))
 
     assert only(checked(root), kind).severity >= Severity.DAMAGE
 
@@ -217,16 +217,8 @@ def test_a_store_is_asked_as_a_reader_asks(call, kind, root, monkeypatch):
         assert kinds(report) == [kind]
 
 
-def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
-    path = root / "reput" / "state"
-    kept = path.read_bytes()
-    path.write_bytes(bytes(len(kept)))
-    assert only(checked(root), "reput.state").file == "reput/state"
-
-    path.write_bytes(kept)
-    progress = StateFile.of(str(root), Disk()).entry("index").load()
-    path.unlink()  # which holds the last record's checksum of the log itself, too
-    StateFile.of(str(root), Disk()).entry("index").save(progress)
+def test_progress_of_another_log_is_told(root):
+    forget(root, ".log")  # which holds the last record's checksum, too
     place = places(root)[-1][0]
     flip_log(root, place + 44)  # born time, which no checksum covers
     assert "reput.state-record" in kinds(checked(root))
@@ -234,7 +226,7 @@ def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
 
 def test_recorded_losses_and_dead_letters_are_notices(root):
     entry = {"start_offset": 0, "end_offset": 10, "reason": "BAD_MAGIC"}
-    (root / "reput" / "losses.jsonl").write_text(json.dumps(entry) + "\n")
+    put_value(root, ".losses", json.dumps(entry).encode())
     letters = root / "reput" / "dead-letters"
     letters.mkdir()
     letter = {
@@ -254,22 +246,17 @@ def test_recorded_losses_and_dead_letters_are_notices(root):
     assert report.exit_code == 0
 
 
-def test_a_damaged_ledger_and_floors_are_told(root):
-    (root / "reput" / "losses.jsonl").write_text("{}\n")
-    (root / "reput" / "queue-offsets.json").write_text('{"t0":{"0":-1}}')
-
-    assert kinds(checked(root)) == ["reput.ledger", "reput.queue-offsets"]
-
-
 # --------------------------------------------------------------------------- plugins
 
 
 def test_a_plugin_that_is_not_installed_is_said_beside_the_others(root):
-    path = root / "reput" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["plugins"] += ["words"]
-    manifest["config"]["words"] = {"size": 3}
-    path.write_text(json.dumps(manifest))
+    def with_words(text):
+        manifest = json.loads(text)
+        manifest["plugins"] += ["words"]
+        manifest["config"]["words"] = {"size": 3}
+        return json.dumps(manifest).encode()
+
+    change_manifest(root, with_words)
 
     report = checked(root)
 
@@ -280,10 +267,12 @@ def test_a_plugin_that_is_not_installed_is_said_beside_the_others(root):
 
 
 def test_a_plugin_with_a_wrong_option_is_said_beside_the_others(root):
-    path = root / "reput" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["config"]["index"] = {"slots_per_file": -1}
-    path.write_text(json.dumps(manifest))
+    def with_wrong_option(text):
+        manifest = json.loads(text)
+        manifest["config"]["index"] = {"slots_per_file": -1}
+        return json.dumps(manifest).encode()
+
+    change_manifest(root, with_wrong_option)
 
     report = checked(root)
 

@@ -14,6 +14,7 @@ from commands import commands
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from statefiles import change_manifest
 
 import reput
 import reput_tools.metrics
@@ -392,8 +393,7 @@ def test_the_command_works_beside_a_writer(root):
 
 
 def test_a_missing_plugin_hides_nothing_else(root):
-    manifest = root / "reput" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"integrity"', '"elsewhere"'))
+    change_manifest(root, lambda text: text.replace(b'"integrity"', b'"elsewhere"'))
 
     outcome = run("metrics", root)
 

@@ -350,7 +350,7 @@ def test_a_damaged_copy_is_served_for_reading_and_left_as_it_is(tmp_path):
     at = content.index(b"body-1")
     content[at : at + 6] = b"XXXXXX"
     log.write_bytes(content)
-    (tmp_path / "reput" / "manifest.json").chmod(0o444)
+    (tmp_path / "reput" / "state").chmod(0o444)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     with serving(tmp_path, *ANYWHERE, "--read-only") as process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 import reput
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 from reput.status import ReadStatus
 from reput_testing import ManualClock, QuickDisk
 from reput_testing.crashes.killpoints import KillPoints, copy_store
@@ -80,7 +80,7 @@ def look_between(root, copies, plugins, work, check, most=None):
 
 def vouched(root, plugin):
     """How far a plugin's recorded progress reaches; 0 without one."""
-    recorded = StateFile.of(root, QuickDisk()).entry(plugin).load()
+    recorded = ProgressEntry(StateFile.of(root, QuickDisk()), plugin).load()
     return 0 if recorded is None else recorded.physical_offset
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from statefiles import value_of
+
 import reput
 from reput.record.layout import FILLER_TOPIC
 from reput_testing import ManualClock, QuickDisk
@@ -86,8 +88,4 @@ def offsets(store):
 
 
 def ledger(root):
-    path = os.path.join(root, "reput", "losses.jsonl")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in value_of(root, ".losses").splitlines()]

@@ -19,9 +19,17 @@ import plaindecoder
 import pytest
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
+from reput.dispatch.statefiles.manifest import MANIFEST, Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, ReputError
-from reput.log import Checkpoint, LogStateFile, LossLedger, Progress, StateFile
+from reput.log import (
+    LOSSES,
+    Checkpoint,
+    LogStateFile,
+    LossLedger,
+    Progress,
+    ProgressEntry,
+    StateFile,
+)
 from reput.record import (
     Decoder,
     Encoder,
@@ -305,32 +313,42 @@ def checkpoint(data):
 def progress(data):
     """Only slots whose checksum is right count, and the next save is read back."""
     with _store_with("progress", data) as (_, path):
-        file = StateFile(path, QuickDisk()).entry("p")
+        file = ProgressEntry(StateFile(path, QuickDisk()), "p")
         found = file.load_all()
         assert len(found) <= 2
         log = SmallLog.of([Message("T", b"x")])
         file.believable(log)
         wanted = Progress(123, 45, 67)
+        kept = {name: file.file.value(name) for name in file.file.names()}
         file.save(wanted)
-        assert StateFile(path, QuickDisk()).entry("p").load() == wanted
+        file.file.note({"p/added": b"x"}, adds=True)
+        again = StateFile(path, QuickDisk())
+        assert ProgressEntry(again, "p").load() == wanted
+        kept["p/added"] = kept.get("p/added", b"") + b"x"
+        assert {name: again.value(name) for name in again.names()} == kept
+        assert again.damage == ""
         return len(found)
 
 
 def progress_seed():
     with _store_with("progress", b"") as (_, path):
-        file = StateFile(path, QuickDisk()).entry("p")
+        file = ProgressEntry(StateFile(path, QuickDisk()), "p")
         file.save(Progress(100, 9, 1))
         file.save(Progress(200, 100, 2))
+        file.file.note({"p/one": b"1", "p/two": b"22"})
+        file.file.note({"p/two": b"2"}, adds=True)
         with open(path, "rb") as saved:
             return saved.read()
 
 
 def manifest(data):
     """A manifest, or an error that names the file."""
-    with _store_with("reput/manifest.json", data) as (root, path):
+    with _store_with("reput/state", b"") as (_, path):
+        state = StateFile(path, QuickDisk())
+        state.note_everywhere({MANIFEST: data or b"\0"}, {})
         found = refused = None
         try:
-            found = Manifest.load(root, QuickDisk())
+            found = Manifest.of(state)
         except CorruptFileError as error:
             refused = error
         if found is None:
@@ -360,19 +378,20 @@ def closed_log_seed():
 
 def losses(data):
     """The lines of a ledger that are sound are used, and written again as they were."""
-    with _store_with("reput/losses.jsonl", data) as (root, _):
-        ledger = LossLedger(root, QuickDisk(), _clock)
+    with _store_with("reput/state", b"") as (_, path):
+        StateFile(path, QuickDisk()).note({LOSSES: data})
+        ledger = LossLedger(StateFile(path, QuickDisk()), _clock)
         ledger.load(writable=False)
         found = ledger.entries
         for loss in found:
             assert 0 <= loss.start_offset <= loss.end_offset
             assert os.path.basename(loss.kept) == loss.kept
             assert loss.kept not in (".", "..")
-        writer = LossLedger(root, QuickDisk(), _clock)
+        writer = LossLedger(StateFile(path, QuickDisk()), _clock)
         writer.load(writable=True)
         assert writer.entries == found
         writer.finish()
-        after = LossLedger(root, QuickDisk(), _clock)
+        after = LossLedger(StateFile(path, QuickDisk()), _clock)
         after.load(writable=False)
         assert after.entries == found
         assert not after.pending

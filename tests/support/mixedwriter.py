@@ -36,7 +36,7 @@ from sizes import resize
 import reput
 import reput_retention.plugin
 from reput.errors import ReputError, StoreNotFoundError
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 from reput_schedule import delayed
 from reput_testing.disks.selfkillingdisk import SelfKillingDisk
 from reput_tools.offline import rebuild
@@ -173,7 +173,7 @@ class Writer:
         """As ``reput backfill --from-start`` does it."""
         # FileNotFoundError: no store was made before the kill.
         with self.full_disk(), contextlib.suppress(FileNotFoundError):
-            StateFile.of(self.root, self.disk).entry(self.death.plugin).reset()
+            ProgressEntry(StateFile.of(self.root, self.disk), self.death.plugin).reset()
         self.store = self.open()
         self.enter(plan.WRITING)
         self.store.wait_dispatched()

@@ -180,7 +180,7 @@ def operate(root, disk=None):
         look_at(store)
     with doing("ask"):
         bound = (disk or QuickDisk()).at(str(root))
-        StoredPluginStates(str(root), bound).ask("filter", SUSPEND)
+        StoredPluginStates.of(str(root), bound).ask("filter", SUSPEND)
     with doing("check"):
         rebuild(root, check=True, **options)
     with doing("write"):

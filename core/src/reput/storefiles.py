@@ -11,6 +11,7 @@ from reput.dispatch.runtime.pluginstate import WAITING as WAITING
 from reput.dispatch.runtime.pluginstate import Phase as Phase
 from reput.dispatch.statefiles.deadletters import DeadLetter as DeadLetter
 from reput.dispatch.statefiles.deadletters import DeadLetterFile as DeadLetterFile
+from reput.dispatch.statefiles.manifest import MANIFEST as MANIFEST
 from reput.dispatch.statefiles.manifest import Manifest as Manifest
 from reput.dispatch.statefiles.storedpluginstates import RESUME as RESUME
 from reput.dispatch.statefiles.storedpluginstates import SUSPEND as SUSPEND
@@ -32,6 +33,7 @@ from reput.store.operations.arguments import path_argument as path_argument
 
 __all__ = [
     "BROKER_FILES",
+    "MANIFEST",
     "READING",
     "RESUME",
     "SUSPEND",

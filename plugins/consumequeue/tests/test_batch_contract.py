@@ -50,9 +50,6 @@ class TestContract(PluginContract):
     def files_of(self, root: str) -> list[str]:
         return [f"{root}/batchconsumequeue"]
 
-    def notes_of(self, root: str) -> list[str]:
-        return [f"{root}/reput/queues-consumequeue.json"]
-
     def state(self, plugin: Any) -> object:
         """All queues' extents and units."""
         plugin.reput_queues()  # a reader looks at the files then

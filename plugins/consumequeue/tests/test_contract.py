@@ -16,9 +16,6 @@ class TestContract(PluginContract):
     # A writer makes a file and then gives it its size.
     undetectable_to_readers = frozenset({"emptied"})
 
-    def notes_of(self, root: str) -> list[str]:
-        return [f"{root}/reput/queues-consumequeue.json"]
-
     def state(self, plugin: Any) -> object:
         """All queues' units, as their readers see them."""
         return {

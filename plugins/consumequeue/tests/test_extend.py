@@ -369,9 +369,6 @@ class TestContract(PluginContract):
     def files_of(self, root):
         return [f"{root}/consumequeue", f"{root}/consumequeue_ext"]
 
-    def notes_of(self, root):
-        return [f"{root}/reput/queues-consumequeue.json"]
-
     def state(self, plugin):
         """Units as their readers see them, with what the extend files say of each."""
         found = {}
@@ -404,5 +401,4 @@ class TestCrashes(CrashContract):
     plugin_name = "consumequeue"
     config: ClassVar = {"units_per_file": 3, "extend": True}
     files_of = TestContract.files_of
-    notes_of = TestContract.notes_of
     state = TestContract.state

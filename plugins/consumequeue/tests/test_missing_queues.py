@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shutil
 
 import numpy as np
 import pytest
 from openstores import reads
+from statefiles import damage_journal, put_value, state_of, value_of
 
 import reput
+from reput.plugin import StateNotes
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.queue import queueledger
-from reput_consumequeue.queueextents import NOTE_DTYPE
+from reput_consumequeue.queueextents import load_extents
 from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
@@ -24,7 +24,7 @@ CONFIG = {
 }
 COUNT = UNITS * 2 + 2
 LIGHT = "%LMQ%a"
-NOTE = "reput/queues-consumequeue.json"
+NOTE = "consumequeue/queues"
 
 
 class ListingDisk(QuickDisk):
@@ -60,6 +60,10 @@ def made(root):
         for _ in range(COUNT):
             put(store, "Other")
             put(store, "Topic")
+
+
+def noted(root):
+    return load_extents(StateNotes("consumequeue", state_of(root))).extents()
 
 
 def offsets(store, topic):
@@ -196,13 +200,11 @@ def test_queues_that_nobody_changed_since_the_close_are_not_read(settled):
 
 
 def test_queues_that_a_closing_has_no_time_to_look_at_are_read(settled, monkeypatch):
-    (settled / NOTE).unlink()
+    put_value(settled, NOTE, b"")
     monkeypatch.setattr(queueledger, "_LONGEST", 0.0)
     open_small(settled).close()
 
-    rows = np.frombuffer(
-        base64.b64decode(json.loads((settled / NOTE).read_text())["rows"]), NOTE_DTYPE
-    )
+    rows = load_extents(StateNotes("consumequeue", state_of(settled))).rows
     assert (rows["max_offset"].tolist(), np.count_nonzero(rows["size"])) == ([COUNT] * 2, 1)
     disk = ListingDisk()
     with open_small(settled, disk) as store:
@@ -264,7 +266,7 @@ def test_a_queue_that_was_changed_since_the_close_is_read(settled, change):
     ],
 )
 def test_a_queue_that_was_changed_before_the_close_is_read(settled, change):
-    (settled / NOTE).unlink()  # the queues are noted by this session
+    put_value(settled, NOTE, b"")  # the queues are noted by this session
     with open_small(settled):
         change(settled / "consumequeue/Topic/0" / "0".zfill(20))
         let_time_move(settled)
@@ -285,12 +287,12 @@ class TimelessDisk(QuickDisk):
 
 def test_facts_do_not_count_if_the_log_has_gone_on(settled):
     """Another writer was cut off, and closed the store the next time."""
-    (settled / NOTE).unlink()
+    put_value(settled, NOTE, b"")
     open_small(settled, TimelessDisk()).close()
-    note = (settled / NOTE).read_bytes()
+    note = value_of(settled, NOTE)
     with open_small(settled, TimelessDisk()) as store:
         assert put(store, "Topic") == COUNT
-    (settled / NOTE).write_bytes(note)
+    put_value(settled, NOTE, note)
 
     with open_small(settled, TimelessDisk()) as store:
         assert put(store, "Topic") == COUNT + 1
@@ -302,7 +304,7 @@ def test_units_count_again_if_removed_log_files_are_put_back(settled):
             put(store, "Topic")
         store.wait_dispatched()
     shutil.copytree(settled / "commitlog", settled / "saved")
-    (settled / NOTE).unlink()  # the queues are noted after the removal
+    put_value(settled, NOTE, b"")  # the queues are noted after the removal
     with open_small(settled) as store:
         assert store.trim_log(1 << 40).min_physical_offset > 0
         let_time_move(settled)
@@ -323,13 +325,7 @@ def test_a_link_in_place_of_a_closed_queue_is_refused(settled):
 
 
 def test_facts_of_a_damaged_note_do_not_count(settled):
-    note = (settled / NOTE).read_bytes()
-    facts = json.loads(note)
-    rows = np.frombuffer(base64.b64decode(facts["rows"]), NOTE_DTYPE).copy()
-    rows["max_offset"] -= 1
-    fewer = note.replace(facts["rows"].encode(), base64.b64encode(rows.tobytes()))
-    (settled / NOTE).write_bytes(fewer)
-    assert fewer != note
+    damage_journal(settled)
 
     with open_small(settled) as store:
         assert put(store, "Topic") == COUNT
@@ -343,10 +339,10 @@ def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
     shutil.copytree(tmp_path, tmp_path.parent / "older")
     with open_small(tmp_path) as store:
         assert put(store, "Topic") == COUNT
-    note = (tmp_path / NOTE).read_bytes()
+    note = value_of(tmp_path, NOTE)
     shutil.rmtree(tmp_path)
     shutil.copytree(tmp_path.parent / "older", tmp_path)
-    (tmp_path / NOTE).write_bytes(note)
+    put_value(tmp_path, NOTE, note)
 
     with open_small(tmp_path) as store:
         (plugin,) = store.plugins()
@@ -356,27 +352,47 @@ def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"crc":1,"queues":{}}', '{"Topic": {"x": [1, 2]}}', '{"crc":0,"queues":3}'],
+    [b"", b"{", bytes(8), b"\2\0\0\0\0\0\0\0[]", b"\2\0\0\0\1\0\0\0{}", b"\xff" * 100],
 )
-def test_a_damaged_note_is_made_again(tmp_path, text):
+def test_a_note_that_cannot_be_read_is_written_again(tmp_path, text):
     made(tmp_path)
-    whole = json.loads((tmp_path / NOTE).read_text())
-    (tmp_path / NOTE).write_text(text)
+    whole = noted(tmp_path)
+    put_value(tmp_path, NOTE, text)
 
     with open_small(tmp_path) as store:
         assert put(store, "Topic") == COUNT
 
-    assert json.loads((tmp_path / NOTE).read_text()).keys() == whole.keys()
+    assert noted(tmp_path).keys() == whole.keys()
+
+
+def test_queues_that_are_noted_one_after_the_other_are_all_noted(tmp_path):
+    """A flush adds the new queues; a close writes the ends of all."""
+    store = open_small(tmp_path / "live")
+    for number in range(5):
+        for topic in (f"T{number}", "T0"):
+            put(store, topic)
+        store.wait_dispatched()
+        store.flush()
+    added = noted(tmp_path / "live")
+    store.close()
+
+    assert {topic: each.max_offset for (topic, _), each in added.items()} == {
+        **{f"T{number}": 1 for number in range(1, 5)},
+        "T0": 2,
+        LIGHT: 2,
+    }
+    ends = {topic: each.max_offset for (topic, _), each in noted(tmp_path / "live").items()}
+    assert (ends["T0"], ends[LIGHT]) == (6, 10)
 
 
 def test_a_reader_writes_no_note(tmp_path):
     made(tmp_path)
-    (tmp_path / NOTE).unlink()
+    put_value(tmp_path, NOTE, b"")
 
     with reput.open(tmp_path, "r") as reader:
         reader.queues()
 
-    assert not (tmp_path / NOTE).exists()
+    assert value_of(tmp_path, NOTE) == b""
 
 
 def test_only_the_first_of_many_queues_has_a_warning_of_its_own(tmp_path, caplog):

@@ -9,6 +9,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from statefiles import put_value
 
 import reput
 from reput.errors import PluginError
@@ -164,7 +165,7 @@ def test_a_queue_that_lost_all_its_messages_goes_on_behind_them(tmp_path, again,
 def test_it_goes_on_there_where_nobody_wrote_its_place_down(tmp_path, again):
     """RocketMQ removes the head of a log, too; then only the queue's own files know."""
     made(tmp_path)
-    (tmp_path / "reput" / "queue-offsets.json").unlink()
+    put_value(tmp_path, ".floors", b"")
 
     again(tmp_path)
 
@@ -204,8 +205,7 @@ def test_a_light_queue_goes_on_behind_its_messages(tmp_path):
 def test_a_floor_that_no_log_can_have_reached_fills_no_memory(tmp_path):
     with open_small(tmp_path) as store:
         put(store, "Old")
-    text = json.dumps({"Old": {"0": 1 << 50}})
-    (tmp_path / "reput" / "queue-offsets.json").write_text(text)
+    put_value(tmp_path, ".floors", json.dumps({"Old": {"0": 1 << 50}}).encode())
 
     with open_small(tmp_path) as store:
         assert put(store, "Old", b"far") == 1 << 50

@@ -11,6 +11,7 @@ import crashlives
 import pytest
 from crashlives import message, one
 from openstores import messages_in
+from statefiles import put_value, value_of
 
 import reput
 from reput_testing import CrashContract, ExpectedState, PowerCuts, QuickDisk, place, snapshot
@@ -87,11 +88,13 @@ _built = {}
 
 def built_anew(root, options):
     """Files of queues that are built from a store's log and the list of what that lost."""
-    log = snapshot(root, [root / "commitlog", root / "reput" / "losses.jsonl"])
-    key = hashlib.sha256(repr(sorted(log.items())).encode()).digest()
+    log, losses = snapshot(root, [root / "commitlog"]), value_of(root, ".losses")
+    key = hashlib.sha256(repr((sorted(log.items()), losses)).encode()).digest()
     if key not in _built:
         anew = root.with_name("anew")
         place(log, anew)
+        if losses:
+            put_value(anew, ".losses", losses)
         with reput.open(anew, threads=False, disk=QuickDisk(), **options) as store:
             store.wait_dispatched()
         _built[key] = snapshot(anew / "consumequeue")

@@ -9,7 +9,7 @@ import pytest
 from besidewriters import check_queue, killed, look_between, open_still
 
 import reput
-from reput.log import Progress, StateFile
+from reput.log import Progress, ProgressEntry, StateFile
 from reput_tools.offline import rebuild
 
 PLUGINS = ["consumequeue"]
@@ -80,7 +80,7 @@ def test_beside_a_writer_that_mends_what_a_kill_has_left(tmp_path, flushed, exte
         with open_still(root, life.config, PLUGINS, disk) as store:
             store.wait_dispatched()
 
-    assert life.look_between(root, mend) > 20
+    assert life.look_between(root, mend) > 15
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_beside_a_backfill_from_the_start(closed):
     life, root = closed
 
     def backfill(disk):
-        file = StateFile.of(str(root), disk).entry("consumequeue")
+        file = ProgressEntry(StateFile.of(str(root), disk), "consumequeue")
         file.load()
         file.save(Progress(0, -1, 1))
         file.save(Progress(0))

@@ -11,7 +11,6 @@ from openstores import next_queue_offset
 from rebuildstores import LOG, SPLIT
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError
 from reput_consumequeue import ConsumeQueuePlugin
 from reput_testing import snapshot
@@ -172,7 +171,7 @@ def test_damage_that_nobody_has_noted_is_told(path):
 
 @pytest.mark.costly
 def test_file_sizes_stay_what_they_are(path):
-    os.remove(Manifest.path(str(path)))  # a foreign store: nothing says how large its files are
+    os.remove(path / "reput" / "state")  # a foreign store: nothing says how large its files are
     before = tree(path)
 
     for jobs in (1, 2):

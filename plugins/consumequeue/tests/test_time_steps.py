@@ -8,6 +8,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statefiles import put_value, value_of
 
 import reput
 from reput_testing import ManualClock, QuickDisk
@@ -69,8 +70,8 @@ def timed(tmp_path):
 
 
 def runs_of(timed):
-    path = timed.root / "reput" / "times.json"
-    return json.loads(path.read_bytes())["runs"] if path.exists() else None
+    value = value_of(timed.root, ".times")
+    return json.loads(value) if value else None
 
 
 def test_messages_stored_before_the_clock_was_set_back_are_found(timed):
@@ -89,7 +90,7 @@ def test_messages_stored_before_the_clock_was_set_back_are_found(timed):
     assert second[0] == message.physical_offset
 
 
-def test_a_store_whose_clock_goes_on_has_no_file(timed):
+def test_a_store_whose_clock_goes_on_has_no_runs(timed):
     for number in range(20):
         timed.put(BASE + number // 3)
     timed.check()
@@ -134,7 +135,7 @@ def test_a_queue_that_is_built_anew_knows_the_runs(timed):
     for now in (BASE + HOUR, BASE + HOUR + 1, BASE, BASE + 1):
         timed.put(now)
     timed.store.close()
-    for name in ("consumequeue", "reput/times.json", "reput/state"):
+    for name in ("consumequeue", "reput/state"):
         path = timed.root / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     timed.open()
@@ -146,25 +147,25 @@ def test_a_queue_that_is_built_anew_knows_the_runs(timed):
     "text",
     [
         b"{",
-        b'{"runs":[]}',
-        b'{"runs":[[0,0,null,true],[9,0,null,true]]}',
-        b'{"runs":[[5,0,1,true],[5,0,null,true]]}',
-        b'{"runs":[[0,-1,null,true]]}',
-        b'{"runs":[[0,0,null,1]]}',
-        b'{"runs":[[0,0]]}',
-        b'{"runs":7}',
+        b"[]",
+        b"[[0,0,null,true],[9,0,null,true]]",
+        b"[[5,0,1,true],[5,0,null,true]]",
+        b"[[0,-1,null,true]]",
+        b"[[0,0,null,1]]",
+        b"[[0,0]]",
+        b"7",
     ],
 )
-def test_a_damaged_file_counts_as_none(timed, text, caplog):
+def test_runs_that_cannot_be_read_count_as_none(timed, text, caplog):
     for number in range(5):
         timed.put(BASE + number)
     timed.store.wait_dispatched()
     timed.store.close()
-    (timed.root / "reput" / "times.json").write_bytes(text)
+    put_value(timed.root, ".times", text)
     timed.open()
 
     timed.check()
-    assert "damaged file ignored" in caplog.text
+    assert "runs of store times ignored" in caplog.text
 
 
 @settings(max_examples=60, deadline=None)

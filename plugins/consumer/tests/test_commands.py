@@ -7,10 +7,9 @@ import os
 import re
 
 import pytest
+from statefiles import manifest_of
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
-from reput.files import Disk
 from reput_consumer import Selector
 
 pytest.importorskip("click.testing")
@@ -247,7 +246,7 @@ def test_a_store_that_does_not_use_the_plugin_does_not_use_it_later(run, tmp_pat
     assert run("reset-offset", root, "g", "T", "--to", "earliest", "--yes").code == 0
     assert run("consume", root, "g", "T").out == "T/0@0  1\n"
 
-    assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
+    assert manifest_of(root).plugins == ("consumequeue",)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +267,7 @@ def test_a_command_that_fails_leaves_the_plugins_of_the_store(run, tmp_path, arg
 
     assert outcome.code == 3, outcome
     assert error.format(root=root) in outcome.err
-    assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
+    assert manifest_of(root).plugins == ("consumequeue",)
 
 
 # ------------------------------------------------------------------ dead letters

@@ -7,7 +7,7 @@ from besidewriters import killed, look_between, open_still
 
 import reput
 from reput.files import Disk
-from reput.log import StateFile
+from reput.log import ProgressEntry, StateFile
 
 pytestmark = pytest.mark.shows("readers-beside")
 
@@ -73,11 +73,11 @@ def test_items_that_were_flushed_behind_the_progress_are_cut_without_a_wrong_hea
     life = Life()
     root = tmp_path / "killed"
     killed(tmp_path / "store", root, CONFIG, PLUGINS, life.put(4), life.put(COUNT - 4))
-    progress = StateFile.of(str(root), Disk()).entry("index").load()
+    progress = ProgressEntry(StateFile.of(str(root), Disk()), "index").load()
     with open_still(root, CONFIG, PLUGINS) as store:
         store.wait_dispatched()
     (root / "reput" / "state").unlink()
-    StateFile.of(str(root), Disk()).entry("index").save(progress)
+    ProgressEntry(StateFile.of(str(root), Disk()), "index").save(progress)
     (root / "abort").touch()
 
     def mend(disk):

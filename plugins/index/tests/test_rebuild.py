@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rebuildstores import LOG, SPLIT
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
 from reput.files import Disk
 from reput_index.files.header import Geometry
 from reput_index.offline.shards import IndexBuilder, SplitKeys
@@ -74,7 +73,7 @@ def test_of_stores_that_java_wrote_too(case, golden_store):
 
 @pytest.mark.costly
 def test_sizes_of_files_stay_what_they_are_in_one_piece_too(path):
-    os.remove(Manifest.path(str(path)))  # a foreign store: no configuration says them
+    os.remove(path / "reput" / "state")  # a foreign store: no configuration says them
     before = snapshot(path / "index")
 
     for jobs in (1, 2):

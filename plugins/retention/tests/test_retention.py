@@ -9,10 +9,10 @@ import random
 import threading
 
 import pytest
+from statefiles import change_manifest, manifest_of
 from trimmedstores import HOUR, SIZE, Notes, bases, fill, names, notes, open_with
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import ConfigError, ReadOnlyStoreError, StoreClosedError
 from reput_retention import RetentionConfig, RetentionPlugin, expire_log
 from reput_testing import FaultyDisk, ManualClock, QuickDisk, snapshot
@@ -187,7 +187,7 @@ def test_what_was_configured_is_remembered_also_when_plugins_come_and_go(tmp_pat
         store.remove_plugin("more")
     with reput.open(tmp_path, plugins=[Notes()], threads=False, disk=QuickDisk()) as store:
         assert store.plugin("retention").config.max_bytes == 9 * SIZE
-    assert Manifest.load(str(tmp_path), QuickDisk()).config["retention"] == {"max_bytes": 9 * SIZE}
+    assert manifest_of(tmp_path).config["retention"] == {"max_bytes": 9 * SIZE}
 
 
 def test_a_wrong_option_keeps_the_store_from_opening_and_leaves_nothing(tmp_path):
@@ -292,19 +292,22 @@ def test_options_that_keep_everything_keep_no_thread(tmp_path):
 def test_a_manifest_from_before_is_followed_and_names_the_plugin_from_then_on(tmp_path, caplog):
     with open_with(tmp_path, Notes(), max_bytes=2 * SIZE) as store:
         fill(store, 5)
-    path = tmp_path / "reput" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["plugins"].remove("retention")
-    manifest["config"]["retention"]["check_interval_ms"] = 1
-    path.write_text(json.dumps(manifest))
+
+    def without_the_name(text):
+        manifest = json.loads(text)
+        manifest["plugins"].remove("retention")
+        manifest["config"]["retention"]["check_interval_ms"] = 1
+        return json.dumps(manifest).encode()
+
+    change_manifest(tmp_path, without_the_name)
     caplog.set_level(logging.WARNING, "reput")
 
     with reput.open(tmp_path, plugins=[Notes()], threads=False, disk=QuickDisk()) as store:
         assert len(store.expire_log().removed) == 3
 
-    found = json.loads(path.read_text())
-    assert found["plugins"] == ["notes", "retention"]
-    assert found["config"]["retention"] == {"max_bytes": 2 * SIZE}
+    found = manifest_of(tmp_path)
+    assert found.plugins == ("notes", "retention")
+    assert found.config["retention"] == {"max_bytes": 2 * SIZE}
     assert [each for each in caplog.records if "option=check_interval_ms" in each.message]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
+from statefiles import manifest_of
 
 import reput
-from reput.dispatch.statefiles.manifest import Manifest
 from reput_testing.disks.filedamage import traces
 
 testing = pytest.importorskip("click.testing")
@@ -119,9 +118,8 @@ def test_a_store_that_does_not_use_the_plugin_stays_so(at):
     with reput.open(at.root, "r") as store:
         assert store.read("orders", 2, 0).messages[0].body == b"1"
         assert store.read(OP, 0, 0).messages[0].body == b"0,"
-    from reput.files import Disk
 
-    assert Manifest.load(os.fspath(at.root), Disk()).plugins == ("consumequeue",)
+    assert manifest_of(at.root).plugins == ("consumequeue",)
 
 
 def test_a_store_of_rocketmqs_is_looked_into_without_a_trace(golden_store):

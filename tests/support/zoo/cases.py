@@ -527,7 +527,7 @@ def cases() -> Iterator[Case]:
             yield Case(f"{store}/checkpoint-{kind}", store, _small_file("checkpoint", kind))
         for kind in ("cut", "empty", "noise", "missing", "both", "beyond", "no-object"):
             yield Case(f"{store}/config-{kind}", store, _config(kind))
-    for name in ("reput/manifest.json", "reput/state", "reput/losses.jsonl"):
+    for name in ("reput/state",):
         for kind in ("missing", "empty", "cut", "zeroed", "noise"):
             label = name.replace("/", "-").removeprefix("reput-")
             yield Case(f"reput-history/{label}-{kind}", "reput-history", _small_file(name, kind))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.reputloop import ReputLoop
     from reput.dispatch.runtime.workscheduler import WorkScheduler
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
-    from reput.files.system.disk import Disk
     from reput.log.progress import ProgressEntry
     from reput.plugin.base import Plugin
     from reput.plugin.pluginset import PluginSet
@@ -45,7 +44,6 @@ _FIGURES_SECONDS = 5.0  # how often figures are written while nothing else chang
 class PluginLifecycle:
     """The plugins of one writable store."""
 
-    root: str
     plugins: PluginSet
     """The active plugins; replaced as a whole."""
     sections: Mapping[str, Mapping[str, Any]]
@@ -57,7 +55,6 @@ class PluginLifecycle:
     workers: WorkScheduler
     plugin_flusher: PluginFlusher
     progress_files: dict[str, ProgressEntry]
-    disk: Disk
     clock: Callable[[], int]
     after_change: Callable[[PluginSet], None] = lambda plugins: None
     """Called with the new set after a plugin was added, removed or resumed."""
@@ -327,7 +324,7 @@ class PluginLifecycle:
             if name in plugins.plugins or name in CORE_SECTIONS
         }
         names = tuple(sorted(plugins.plugins))
-        Manifest(names, kept, master).save(self.root, self.disk)
+        Manifest(names, kept, master).save(self.records.state)
 
 
 def _is_asked(runner: PluginRunner) -> bool:

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
-from reput.log.progress import Progress, ProgressEntry, StateFile
+from reput.log.progress import Progress, ProgressEntry
+from reput.log.timeruns import TimeRuns
+from reput.plugin.statenotes import StateNotes
 from reput.plugin.storecontext import StoreContext
 
 if TYPE_CHECKING:
-    from reput.dispatch.statefiles.manifest import Manifest
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
     from reput.log.reader.storelog import StoreLog
     from reput.log.recovery.endsearch import RecoveryReport
+    from reput.log.statefile import StateFile
     from reput.log.writer.queueoffsets import QueueFloors
     from reput.plugin.hooktable import PluginHooks
     from reput.plugin.pluginset import PluginSet
@@ -156,11 +158,11 @@ class PluginOpener:
 
     def progress_of(self, name: str) -> ProgressEntry:
         """Return the progress of a plugin, in the state file that the store writes."""
-        return self.state.entry(name)
+        return ProgressEntry(self.state, name)
 
     def _read_again(self, name: str) -> ProgressEntry:
         """Return the same to be read from disk, where another process may write it."""
-        return StateFile(self.state.path, self.disk, self.state.unreadable).entry(name)
+        return ProgressEntry(self.state.again(), name)
 
     def _lower_progress(self, file: ProgressEntry | None, progress: int, offset: int) -> None:
         if self.writable and file is not None and offset < progress:
@@ -198,6 +200,8 @@ class PluginOpener:
             grows=self.log.files.grows,
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,
+            time_runs=TimeRuns(self.state, is_writer=self.writable),
+            notes=StateNotes(name, self.state),
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             lower_progress=lower_progress,
@@ -231,12 +235,20 @@ def known_progress(
     file: ProgressEntry,
     clean: bool,
     recovery: RecoveryReport,
-    manifest: Manifest | None,
+    was_reput: bool,
 ) -> int:
-    """Return the physical offset below which a plugin's files are complete and flushed."""
+    """Return the physical offset below which a plugin's files are complete and flushed.
+
+    Args:
+        log: the store's log.
+        file: the plugin's progress.
+        clean: whether the last writer closed the store.
+        recovery: what the search for the log's end has found.
+        was_reput: whether a writer of reput has opened the store before.
+    """
     recorded = file.known()  # as the search for the log's end has read it
     if not recorded:
-        if manifest is not None:
+        if was_reput:
             return log.min_physical_offset  # new in this store: from the beginning
         # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
         # dispatched again from the file that recovery began to read at.

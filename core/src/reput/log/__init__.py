@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from reput.log.damage import SKIPPED as SKIPPED
     from reput.log.damage import Damage as Damage
     from reput.log.damage import Loss as Loss
+    from reput.log.lossledger import LOSSES as LOSSES
     from reput.log.lossledger import LossLedger as LossLedger
-    from reput.log.progress import HEAD as HEAD
-    from reput.log.progress import LOG as LOG
     from reput.log.progress import Progress as Progress
     from reput.log.progress import ProgressEntry as ProgressEntry
-    from reput.log.progress import StateFile as StateFile
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reader.batchreader import CheckedRanges as CheckedRanges
     from reput.log.reader.ledgerfiles import LedgerFiles as LedgerFiles
@@ -43,6 +41,9 @@ if TYPE_CHECKING:
     from reput.log.recovery.logstate import LogHead as LogHead
     from reput.log.recovery.logstate import LogStateFile as LogStateFile
     from reput.log.recovery.repair import fill as fill
+    from reput.log.statefile import HEAD as HEAD
+    from reput.log.statefile import LOG as LOG
+    from reput.log.statefile import StateFile as StateFile
     from reput.log.timeruns import CLOCK_SLACK_MS as CLOCK_SLACK_MS
     from reput.log.timeruns import TimeRun as TimeRun
     from reput.log.timeruns import TimeRuns as TimeRuns

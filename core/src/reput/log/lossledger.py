@@ -1,47 +1,44 @@
-"""The loss ledger, ``<store>/reput/losses.jsonl``: what the log has lost, and what was done.
+"""The loss ledger: what the log has lost, and what was done; a value of ``reput/state``.
 
-One JSON object a line, oldest first; the file is replaced as a whole. An entry is written, marked
-as pending, before the log's bytes are changed; the mark is removed when all changes are on disk. So
-the next opening finishes what a crash interrupted, and finds the entry instead of adding another.
+One JSON object a line, oldest first. An entry is written, marked as pending, before the log's bytes
+are changed; the mark is removed when all changes are on disk. So the next opening finishes what a
+crash interrupted, and finds the entry instead of adding another.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.files.filenames import OWN_DIRECTORY, is_safe_name
+from reput.files.filenames import is_safe_name
 from reput.files.jsonfiles import object_of, structure_of
-from reput.files.mappedfilequeue import unused_path
 from reput.log.damage import CUT, GONE, SKIPPED, Loss
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
+    from reput.log.statefile import StateFile
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LossLedger"]
+__all__ = ["LOSSES", "LossLedger"]
 
-_NAME: Final = "losses.jsonl"
+LOSSES: Final = ".losses"
+"""Name of the value."""
 _PENDING: Final = "pending"
 
 
 class LossLedger:
     """The losses of one store, oldest first. Thread-safe."""
 
-    def __init__(self, root: str, disk: Disk, clock: Callable[[], int]) -> None:
-        self.path = os.path.join(root, OWN_DIRECTORY, _NAME)
+    def __init__(self, state: StateFile, clock: Callable[[], int]) -> None:
+        self.state = state
+        """Has the entries."""
         self.writable = False
         """Whether new entries are written to the file; if false, they are kept in memory."""
-        self.damaged_count = 0
-        """Lines of the file that could not be read; 1 if the file is empty."""
-        self._disk = disk
         self._clock = clock
         self._lock = new_lock()  # reentrant, for signal handlers
         self.entries: tuple[Loss, ...] = ()
@@ -50,42 +47,19 @@ class LossLedger:
         """Losses for which the change of the log's bytes may not have been completed."""
 
     def load(self, *, writable: bool) -> None:
-        """Read the file and skip damaged lines; a writer keeps a copy of a damaged file."""
+        """Read the entries, as the state file was read last."""
         self.writable = writable
-        data = self._disk.read_if_exists(self.path)
-        if data is None:
-            return
-        # A ledger without lines is never written, so it was emptied by another program.
-        entries, pending, damaged = [], set(), 0 if data else 1
-        for line in data.split(b"\n"):
-            if not line.strip():
-                continue
+        entries, pending = [], set()
+        for line in self.state.value(LOSSES).splitlines():
             read = _parse(line)
             if read is None:
-                damaged += 1
+                logger.warning("loss that cannot be read ignored line=%.200r", line)
                 continue
             loss, is_pending = read
             entries.append(loss)
             if is_pending:
                 pending.add(loss)
         self.entries, self.pending = tuple(entries), frozenset(pending)
-        self.damaged_count = damaged
-        if damaged:
-            self._set_aside(damaged)
-
-    def _set_aside(self, damaged: int) -> None:
-        logger.warning(
-            "damaged loss ledger file=%s damaged_lines=%d; the other lines are used",
-            self.path,
-            damaged,
-        )
-        if not self.writable:
-            return
-        directory = os.path.dirname(self.path)
-        # First the copy, then the replacement: a crash in between leaves the ledger as it was.
-        kept = unused_path(self._disk, directory, f"{_NAME}.damaged")
-        self._disk.replace(kept, self._disk.read_file(self.path))
-        self._save(self.entries, self.pending)
 
     def between(self, start: int, end: int) -> tuple[Loss, ...]:
         """Return the losses that overlap ``[start, end)``."""
@@ -127,8 +101,13 @@ class LossLedger:
                 return False
             if any(_is_recorded(other, loss) for other in self.entries):
                 return False
-            self._save((*self.entries, self._dated(loss)), self.pending)
+            self._add(self._dated(loss))
             return True
+
+    def take_over(self, losses: Sequence[Loss]) -> None:
+        """Write entries of another store's ledger, unless there are some."""
+        if losses and not self.entries:
+            self._save(tuple(losses), frozenset())
 
     def cut_was_begun_at(self, offset: int) -> bool:
         """Whether an interrupted opening was cutting the log at ``offset``."""
@@ -145,13 +124,15 @@ class LossLedger:
         return attrs.evolve(loss, timestamp=self._clock())
 
     def _save(self, entries: tuple[Loss, ...], pending: frozenset[Loss]) -> None:
-        if self.writable and entries:
+        if self.writable:
             lines = [_line(loss, is_pending=loss in pending) for loss in entries]
-            self._disk.replace(self.path, "".join(lines).encode())
-        elif self.writable:
-            self._disk.remove(self.path)
-            self._disk.flush_directory(os.path.dirname(self.path))
+            self.state.note({LOSSES: "".join(lines).encode()})
         self.entries, self.pending = entries, pending
+
+    def _add(self, loss: Loss) -> None:
+        if self.writable:
+            self.state.note({LOSSES: _line(loss, is_pending=False).encode()}, adds=True)
+        self.entries = (*self.entries, loss)
 
 
 def _is_recorded(loss: Loss, other: Loss) -> bool:

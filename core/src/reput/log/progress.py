@@ -1,28 +1,7 @@
-"""`StateFile`: what moves with each flush, of the log and of all plugins: ``reput/state``.
+"""How far the log, and the files of each plugin, are on disk: entries of the state file.
 
-The file has two slots of equal size, written in turn, so that a torn write leaves the other slot.
-All entries of a slot are written at once: they never disagree. Integers are big-endian:
+A progress is the value of an entry (`StateFile`), 25 bytes, integers big-endian:
 
-    0       4         6       8          16     20
-    +-------+---------+-------+----------+------+---------+-----+
-    | magic | version | count | sequence | size | entries | crc |
-    +-------+---------+-------+----------+------+---------+-----+
-
-    an entry:
-    0   1      1+n       9+n      13+n
-    +---+------+---------+--------+-------+
-    | n | name | changed | length | value |
-    +---+------+---------+--------+-------+
-
-The size is that of header and entries, in bytes; ``crc`` is the CRC-32 of them. ``changed`` is the
-sequence of the slot in which the value changed last. A slot takes a page of 4096 bytes, or more if
-the entries need it: the file is replaced as a whole then.
-
-The entry ``.log`` says how far the log is on disk, ``.head`` where it begins, and the entry with a
-plugin's name how far the plugin's files are: each is a progress of 25 bytes. The entry
-``NAME/state`` is a plugin's record, in JSON (`StoredPluginStates`).
-
-    a progress:
     0       1                 9               17            21       25
     +-------+-----------------+---------------+-------------+--------+
     | flags | physical offset | record offset | fingerprint | closed |
@@ -37,64 +16,26 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from reput.files.filenames import OWN_DIRECTORY
 from reput.record.layout import SIZE_AND_MAGIC
-from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
     from reput.log.reader.logview import LogView
-
-__all__ = [
-    "HEAD",
-    "LOG",
-    "Entry",
-    "Progress",
-    "ProgressEntry",
-    "Recorded",
-    "StateFile",
-    "fingerprint_of",
-    "record_at",
-]
+    from reput.log.statefile import StateFile
 
 logger = logging.getLogger(__name__)
 
-LOG: Final = ".log"
-"""Name of the entry that says how far the log is on disk."""
-HEAD: Final = ".head"
-"""Name of the entry that says where the log begins."""
+__all__ = ["Progress", "ProgressEntry", "Recorded", "fingerprint_of", "record_at"]
 
-_HEADER: Final = struct.Struct(">4sHHqI")
-_CHANGED: Final = struct.Struct(">qI")  # between an entry's name and its value
 _PROGRESS: Final = struct.Struct(">BqqII")
-_CRC: Final = struct.Struct(">I")
-_MAGIC: Final = b"RPST"
-_VERSION: Final = 1
 _CLOSED: Final = 1
 _FIRST_READ_SIZE: Final = 4096  # bytes: most records are shorter
-_PAGE_SIZE: Final = 4096  # a slot begins at a page: a torn page never destroys both
-_SIZE_MAX: Final = 1 << 24
-_SEQUENCE_END: Final = 1 << 62
-_TRIES: Final = 3  # how often a reader reads slots that another process may be writing
-
-
-class Entry(NamedTuple):
-    """An entry of a slot."""
-
-    changed: int
-    """The sequence of the slot in which the value changed last."""
-    value: bytes
-
-
-Slot = Mapping[str, Entry]
 
 
 @attrs.frozen
@@ -136,98 +77,6 @@ class Recorded:
     """Increases with each change."""
     physical_offset: int
     """Everything below it is in the plugin's files, and on disk."""
-
-
-@attrs.define(eq=False, slots=False)  # `known` is kept in the object's dictionary
-class StateFile:
-    """Reads and writes the state file of one store; a writer uses one object for all entries."""
-
-    path: str
-    disk: Disk
-    unreadable: Callable[[OSError], None] | None = None
-    """Called if the file cannot be read, which then counts as missing; if None, it raises."""
-    sequence: int = 0
-    """Increases with each write."""
-    is_damaged: bool = False
-    """Whether the file existed when it was read last, and no slot was whole."""
-    _slot_size: int = 0
-    """Bytes from slot to slot; 0 if the file has to be replaced as a whole."""
-    _lock: Any = attrs.field(factory=new_lock)
-
-    @classmethod
-    def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
-        """Return the state file of the store at ``root``."""
-        return cls(os.path.join(root, OWN_DIRECTORY, "state"), disk, unreadable)
-
-    def entry(self, name: str) -> ProgressEntry:
-        """Return the progress of a plugin, or of the log (`LOG`, `HEAD`)."""
-        return ProgressEntry(self, name)
-
-    def load(self) -> list[Slot]:
-        """Return the whole slots, newest first."""
-        data, found, size = b"", {}, _PAGE_SIZE
-        for _ in range(_TRIES):
-            try:
-                data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
-            except OSError as error:
-                if self.unreadable is None:
-                    raise
-                self.unreadable(error)
-                self.known = []
-                return self.known
-            size = max(len(data) // 2, _PAGE_SIZE)
-            found = dict(filter(None, (_read_slot(data[:size], 0), _read_slot(data[size:], 1))))
-            if found or not data:
-                break
-        with self._lock:
-            self._slot_size = 0 if size % _PAGE_SIZE or len(data) != 2 * size else size
-            self.is_damaged = bool(data) and not found
-            self.sequence = max(found, default=self.sequence)
-            self.known = [found[sequence] for sequence in sorted(found, reverse=True)]
-            return self.known
-
-    @functools.cached_property
-    def known(self) -> list[Slot]:
-        """The same, as read or written last: for a writer, as nobody else writes the file."""
-        return self.load()
-
-    def save(
-        self, changed: Mapping[str, bytes], forgotten: str = "", *, always: bool = False
-    ) -> None:
-        """Change values, in the older slot; on disk when this returns.
-
-        Args:
-            changed: new values, by entry.
-            forgotten: an entry that is removed.
-            always: whether the slot is written if nothing changes.
-        """
-        with self._lock:
-            slots, sequence = self.known, self.sequence + 1  # the older slot is overwritten
-            entries = dict(slots[0]) if slots else {}
-            for name, value in changed.items():
-                if name not in entries or entries[name].value != value:
-                    entries[name] = Entry(sequence, value)
-            entries.pop(forgotten, None)
-            if slots and not always and entries == slots[0]:
-                return
-            slot, size = _slot(sequence, entries), self._slot_size
-            position = sequence % 2 * size
-            fits = bool(slots) and len(slot) <= size
-            if not (fits and self.disk.overwrite(self.path, slot, position)):
-                # Complete from the first moment: a reader would take an empty file for damaged.
-                # Both slots count, or an older one could be read at a place that is not its own.
-                older = _slot(sequence - 1, slots[0]) if slots else b""
-                size = max(-(-len(each) // _PAGE_SIZE) * _PAGE_SIZE for each in (slot, older))
-                halves = (older, slot) if sequence % 2 else (slot, older)
-                self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
-                self._slot_size = size
-            self.sequence, self.known = sequence, [entries, *slots[:1]]
-
-    def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
-        """Change values in both slots, and remove an entry."""
-        with self._lock:
-            for _ in range(2):
-                self.save(changed, forgotten, always=True)
 
 
 @attrs.frozen(eq=False)
@@ -307,44 +156,6 @@ class ProgressEntry:
     def reset(self) -> None:
         """Set the progress to 0, in both slots: everything is derived again."""
         self.file.save_in_both({self.name: Progress(0).packed()})
-
-
-def _slot(sequence: int, entries: Slot) -> bytes:
-    parts = [b""]
-    for name, (changed, value) in entries.items():
-        encoded = name.encode()
-        parts += (bytes((len(encoded),)), encoded, _CHANGED.pack(changed, len(value)), value)
-    size = _HEADER.size + sum(map(len, parts))
-    parts[0] = _HEADER.pack(_MAGIC, _VERSION, len(entries), sequence, size)
-    slot = b"".join(parts)
-    return slot + _CRC.pack(zlib.crc32(slot))
-
-
-def _read_slot(data: bytes, parity: int) -> tuple[int, Slot] | None:
-    """Return sequence and entries of the slot at the start of ``data``; None if not whole."""
-    if len(data) < _HEADER.size:
-        return None
-    magic, version, count, sequence, size = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION or not 0 < sequence < _SEQUENCE_END:
-        return None
-    if sequence % 2 != parity or not _HEADER.size <= size <= len(data) - _CRC.size:
-        return None
-    if _CRC.pack(zlib.crc32(data[:size])) != data[size : size + _CRC.size]:
-        return None
-    entries, position = {}, _HEADER.size
-    try:
-        for _ in range(count):
-            end = position + 1 + data[position]
-            start = end + _CHANGED.size
-            changed, length = _CHANGED.unpack_from(data, end)
-            if start + length > size:
-                return None
-            name = data[position + 1 : end].decode()
-            entries[name] = Entry(changed, data[start : start + length])
-            position = start + length
-    except (ValueError, IndexError, struct.error):  # no writer of reput made it
-        return None
-    return sequence, entries
 
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:

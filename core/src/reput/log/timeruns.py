@@ -1,10 +1,10 @@
-"""``reput/times.json``: where the store times of a log go back, as when a clock was set back.
+"""Where the store times of a log go back, as when a clock was set back; a value of ``reput/state``.
 
-    {"runs":[[0,1700007200000,1700007209000,true],[1180,1700000000000,null,true]]}
+    [[0,1700007200000,1700007209000,true],[1180,1700000000000,null,true]]
 
 Searches by time halve, which is right only where times ascend. A *run* is a part of the log in
 which they do: it begins at a physical offset and ends where the next one begins. Its lowest and its
-highest time are known, but for the highest of the last run. Most logs have one run, and no file.
+highest time are known, but for the highest of the last run. Most logs have one run, and no value.
 Where times go back very often, neighbouring runs are joined to one that is not sorted.
 """
 
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 import numpy as np
 
 from reput.errors import ReputError
-from reput.files.filenames import OWN_DIRECTORY
+from reput.log.statefile import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CLOCK_SLACK_MS", "FILE_NAME", "TimeRun", "TimeRuns"]
+__all__ = ["CLOCK_SLACK_MS", "TIMES", "TimeRun", "TimeRuns"]
 
-FILE_NAME: Final = "times.json"
+TIMES: Final = ".times"
+"""Name of the value."""
 CLOCK_SLACK_MS: Final = 60_000
 """By how much a clock may have been put back without a message being missed, where that is not
 known."""
@@ -62,44 +62,40 @@ FIRST: Final = TimeRun(0, 0)
 class TimeRuns:
     """The runs of one log. One thread changes them; any thread may ask for the `known` ones.
 
-    The file is read when it is needed: by a search, or when a time goes back.
+    The value is read when it is needed: by a search, or when a time goes back.
     """
 
-    root: str
-    """The store's directory."""
-    disk: Disk
+    state: StateFile | None = None
+    """The store's state file; None for runs that are not kept in a file."""
+    is_writer: bool = False
+    """Whether no other process changes the file meanwhile."""
     runs: tuple[TimeRun, ...] = (FIRST,)
-    """In the log's order, once the file was read; the tuple is replaced whole."""
+    """In the log's order, once the value was read; the tuple is replaced whole."""
     has_begun: bool = False
     """Whether `begin` was called."""
     is_changed: bool = False
-    """Whether the file lacks some of `runs`."""
+    """Whether the value lacks some of `runs`."""
     _is_loaded: bool = False
     _begun_at: int = _OFFSET_MAX
-    """Physical offset of `begin`; runs of the file that begin there or later do not count."""
+    """Physical offset of `begin`; runs of the value that begin there or later do not count."""
     _noted_to: int = 0
     """Physical offset below which all records were noted."""
     _last: int = 0
     """Store time of the last of them, ms."""
     _saved: tuple[TimeRun, ...] = (FIRST,)
 
-    @property
-    def path(self) -> str:
-        """Path of the file."""
-        return os.path.join(self.root, OWN_DIRECTORY, FILE_NAME)
-
     @classmethod
     def of(cls, root: str, disk: Disk) -> Self:
-        """Return those of the store in ``root``, as its file says now.
+        """Return those of the store in ``root``, as its state file says now.
 
-        Without a file, times are taken as ascending.
+        Without a value, times are taken as ascending.
         """
-        found = cls(root, disk)
+        found = cls(StateFile.of(root, disk))
         found.load()
         return found
 
     def load(self) -> None:
-        """Read the file again."""
+        """Read the value again."""
         self._saved = self._read()
         self.runs = _until(self._saved, self._begun_at)
         self._is_loaded = True
@@ -111,16 +107,19 @@ class TimeRuns:
         return self.runs if self._is_loaded else _until(self._read(), self._begun_at)
 
     def _read(self) -> tuple[TimeRun, ...]:
+        if self.state is None:
+            return (FIRST,)
         try:
-            data = self.disk.read_if_exists(self.path)
-            if data is not None:
-                return _checked(json.loads(data)["runs"])
+            if not self.is_writer:
+                self.state.load()
+            value = self.state.value(TIMES)
+            return _checked(json.loads(value)) if value else (FIRST,)
         except ReputError:
             raise  # a link, say
         except OSError as error:  # messages can be read without it
             logger.warning("file not readable, times taken as ascending error=%s", error)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            logger.warning("damaged file ignored file=%s error=%s", self.path, error)
+        except (ValueError, TypeError, RecursionError) as error:
+            logger.warning("runs of store times ignored error=%s", error)
         return (FIRST,)
 
     def first_file_since(self, log: LogView, timestamp: int) -> int:
@@ -218,7 +217,7 @@ class TimeRuns:
             self.runs, self.is_changed = runs, True
 
     def save(self) -> None:
-        """Write the file if anything has changed; on disk when this returns.
+        """Write the value if anything has changed; on disk when this returns.
 
         Raises:
             OSError: the file cannot be written.
@@ -228,10 +227,10 @@ class TimeRuns:
         if runs == self._saved:
             return
         rows = [[each.start_offset, each.lowest, each.highest, each.is_sorted] for each in runs]
-        data = json.dumps({"runs": rows}, separators=(",", ":")).encode()
+        data = json.dumps(rows, separators=(",", ":")).encode()
         try:
-            self.disk.make_directory(os.path.dirname(self.path), durable=True)
-            self.disk.replace(self.path, data)
+            if self.state is not None:
+                self.state.note({TIMES: data if runs != (FIRST,) else b""})
         except BaseException:
             self.is_changed = True
             raise

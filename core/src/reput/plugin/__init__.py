@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from reput.plugin.readresults import QueueInfo as QueueInfo
     from reput.plugin.readresults import ReadColumns as ReadColumns
     from reput.plugin.readresults import ReadResult as ReadResult
+    from reput.plugin.statenotes import StateNotes as StateNotes
     from reput.plugin.storeaccess import Hold as Hold
     from reput.plugin.storeaccess import StoreAccess as StoreAccess
     from reput.plugin.storeaccess import TrimReport as TrimReport

@@ -11,7 +11,9 @@ from reput.errors import ConfigError
 from reput.files.filenames import is_safe_name
 from reput.files.system.disk import Disk
 from reput.log.reader.logview import LogView
+from reput.log.timeruns import TimeRuns
 from reput.log.writer.queueoffsets import QueueFloors
+from reput.plugin.statenotes import StateNotes
 from reput.plugin.storeaccess import NoStore, StoreAccess
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ class StoreContext:
     queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
     """Next queue offsets of queues whose messages the log has lost. A plugin that keeps queue
     offsets records them here before it cuts or removes a queue's files."""
+    time_runs: TimeRuns = attrs.field(factory=TimeRuns, repr=False)
+    """Where store times of the log go back. A plugin that searches by time notes them here."""
+    notes: StateNotes = attrs.field(factory=StateNotes, repr=False)
+    """Keeps values of the plugin in the store's state file, for facts too small for a file."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """Reads queues and puts messages; see `StoreAccess` for the hooks that may use it."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)

@@ -1,4 +1,4 @@
-"""Queue reaches, ``<store>/reput/queues-consumequeue.json``: which queues existed, and how far.
+"""Ends of queues, noted in the store's state file: which queues existed, and how far.
 
 If files of a queue's units are lost, the remaining files do not show it: without this note the
 queue would begin again at 0, or too early, while its messages are in the log. An entry counts only
@@ -8,32 +8,37 @@ state.
 A closed store also has the facts of each queue with one file. If the log ends where it ended, and
 size and times are the same at the next opening, nobody has changed the queue, and neither its
 directory nor its file is read. Times alone do not show it: a power cut may take the last times, but
-not the bytes. The file is ``{"crc":…,"end":…,"topics":[name, …],"rows":…}``; the rows are
-`NOTE_DTYPE` in Base64, so that an opening reads many at once, and the CRC-32 is that of the bytes
-from ``"end"`` on.
+not the bytes.
+
+The value ``queues`` of the plugin (`reput.plugin.StoreContext.notes`) is a run of parts, of which a
+later one counts for its queues. Integers are little-endian:
+
+    0            4           8      8+n    8+n+80*rows
+    +------------+-----------+------+------+
+    | names size | row count | JSON | rows |
+    +------------+-----------+------+------+
+
+The JSON is ``{"end":…,"topics":[name, …]}``; the rows are `NOTE_DTYPE`, those of a topic together.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-import os
-import zlib
+import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
 
-from reput.files import OWN_DIRECTORY
 from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from reput.files import Disk
+    from reput.plugin import StateNotes
 
     Rows = np.ndarray[tuple[int], np.dtype[np.void]]
 
@@ -41,9 +46,8 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["NOTE_DTYPE", "Noted", "QueueExtent", "load_extents", "save_extents"]
 
-_NAME: Final = "queues-consumequeue.json"
-_SIZE_MAX: Final = 1 << 30  # bytes of the file that are read: some ten million queues
-_HEAD: Final = b'{"crc":%d'
+_NAME: Final = "queues"
+_SIZES: Final = struct.Struct("<II")
 NOTE_DTYPE: Final = np.dtype(
     [
         ("topic", "<u4"),  # place in the list of topics
@@ -85,6 +89,8 @@ class Noted:
     """``(n,)`` of `NOTE_DTYPE`."""
     log_end: int = -1
     """Where the log ended when the facts of files were noted."""
+    is_damaged: bool = False
+    """Whether there is a note that cannot be read."""
 
     def extents(self, rows: npt.NDArray[np.bool_] | slice = slice(None)) -> dict[Any, QueueExtent]:
         """Return how far the queues of some rows reached, by topic and queue id."""
@@ -107,61 +113,68 @@ class Noted:
         return np.asarray((rows["size"] > 0) & ~hides_units)
 
 
-def load_extents(root: str, disk: Disk) -> Noted:
-    """Return what is noted; nothing if the file is missing or damaged."""
-    path = os.path.join(root, OWN_DIRECTORY, _NAME)
-    text = disk.read_if_exists(path, _SIZE_MAX)
-    if text is None:
-        return Noted()
+def load_extents(notes: StateNotes) -> Noted:
+    """Return what is noted; nothing if that cannot be read."""
+    data = notes.read(_NAME)
     try:
-        head, _, data = text.partition(b",")
-        if head != _HEAD % zlib.crc32(data):
-            raise ValueError("its checksum is wrong")
-        # The checksum has shown that a writer of reput chose the rest.
-        facts = json.loads(b"{" + data)
-        rows = np.frombuffer(base64.b64decode(facts["rows"]), NOTE_DTYPE)
+        parts = list(_parts(data))
+    except (ValueError, TypeError, LookupError, struct.error, RecursionError) as error:
+        logger.warning("ends of queues ignored error=%s", error)  # no writer of reput made them
+        return Noted(is_damaged=True)
+    if len(parts) < 2:
+        return parts[0] if parts else Noted()
+    every = np.concatenate([part.rows for part in parts])
+    places = {key: row for row, key in enumerate(key for part in parts for key in part.keys)}
+    keys = sorted(places, key=lambda key: key[0])
+    rows = every[[places[key] for key in keys]]
+    _number_topics(keys, rows)
+    return Noted(keys, rows, parts[-1].log_end)
+
+
+def _parts(data: bytes) -> Iterator[Noted]:
+    position = 0
+    while position < len(data):
+        size, count = _SIZES.unpack_from(data, position)
+        position += _SIZES.size
+        facts = json.loads(data[position : position + size])
+        position += size
+        rows = np.frombuffer(data, NOTE_DTYPE, count, position)
+        position += rows.nbytes
         topics = map(facts["topics"].__getitem__, rows["topic"].tolist())
-        return Noted(list(zip(topics, rows["queue_id"].tolist(), strict=True)), rows, facts["end"])
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        logger.warning("damaged file ignored file=%s error=%s", path, error)
-        return Noted()
+        keys = list(zip(topics, rows["queue_id"].tolist(), strict=True))
+        yield Noted(keys, rows, facts["end"])
 
 
 def save_extents(
-    root: str, disk: Disk, extents: dict[tuple[str, int], QueueExtent], kept: Noted
+    notes: StateNotes, extents: dict[tuple[str, int], QueueExtent], kept: Noted, *, adds: bool
 ) -> None:
-    """Replace the whole note; on disk when this returns.
+    """Note how far queues reach; on disk when this returns.
 
     Args:
-        root: of the store.
-        disk: of the store.
+        notes: of the plugin.
         extents: of queues that ``kept`` does not have.
         kept: rows that stay as they were, and where the log ends.
+        adds: whether what was noted before of other queues stays, too.
 
     Raises:
-        OSError: the file cannot be written; the note is unchanged.
+        OSError: the state file cannot be written; the note is unchanged.
     """
-    topics: dict[str, int] = {}
     keys = [*kept.keys, *extents]
-    codes = [topics.setdefault(topic, len(topics)) for topic, _ in keys]
     rows = np.zeros(len(keys), NOTE_DTYPE)
     rows[: len(kept.keys)] = kept.rows
     rows[len(kept.keys) :] = [
         (0, queue_id, each.max_offset, each.record_offset, *each.facts)
         for (_, queue_id), each in extents.items()
     ]
-    rows["topic"] = codes
+    topics = _number_topics(keys, rows)
     rows = rows[np.argsort(rows["topic"], kind="stable")]
-    path = os.path.join(root, OWN_DIRECTORY, _NAME)
-    facts = {
-        "end": kept.log_end,
-        "topics": list(topics),
-        "rows": base64.b64encode(rows.tobytes()).decode(),
-    }
-    data = json.dumps(facts, separators=(",", ":")).encode()[1:]
-    whole = b"%s,%s" % (_HEAD % zlib.crc32(data), data)
-    try:
-        disk.replace(path, whole)
-    except FileNotFoundError:  # the first note of such a directory
-        disk.make_directory(os.path.dirname(path), durable=True)
-        disk.replace(path, whole)
+    facts = {"end": kept.log_end, "topics": list(topics)}
+    names = json.dumps(facts, separators=(",", ":")).encode()
+    data = b"".join((_SIZES.pack(len(names), len(rows)), names, rows.tobytes()))
+    notes.save(_NAME, data, adds=adds)
+
+
+def _number_topics(keys: Sequence[tuple[str, int]], rows: Rows) -> dict[str, int]:
+    topics: dict[str, int] = {}
+    rows["topic"] = [topics.setdefault(topic, len(topics)) for topic, _ in keys]
+    return topics

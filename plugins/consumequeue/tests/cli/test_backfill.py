@@ -4,7 +4,7 @@ import pytest
 
 import reput
 from reput.files import Disk
-from reput.log import Progress, StateFile
+from reput.log import Progress, ProgressEntry, StateFile
 from reput_testing import snapshot
 
 
@@ -46,7 +46,7 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     run, queue_store, monkeypatch
 ) -> None:
     path = queue_store(*(reput.Message("orders", b"x" * 100) for _ in range(5000)))
-    file = StateFile.of(str(path), Disk()).entry("consumequeue")
+    file = ProgressEntry(StateFile.of(str(path), Disk()), "consumequeue")
     end = file.load().physical_offset
     file.save(Progress(0))
     monkeypatch.setattr("reput.store.opening.writeropening._CATCH_UP_FLUSH_SECONDS", 0)
@@ -58,6 +58,6 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     with pytest.raises(KeyboardInterrupt):
         reput.open(path, progress=interrupt)
 
-    kept = StateFile(file.path, Disk()).entry("consumequeue").load().physical_offset
+    kept = ProgressEntry(StateFile(file.path, Disk()), "consumequeue").load().physical_offset
     assert end // 2 < kept <= end
     assert run("backfill", path, "consumequeue", "--json").json["start_offset"] == kept

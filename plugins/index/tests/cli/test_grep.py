@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from statefiles import change_manifest
 
 import reput
 
@@ -25,10 +26,9 @@ def path(tmp_path):
         for number in range(80, 100):
             store.put(reput.Message("T", b"%d" % number, keys=f"all n{number}"))
     # As after a crash: the plugin is named, and has not caught up.
-    manifest = root / "reput" / "manifest.json"
-    facts = json.loads(manifest.read_text())
-    facts["plugins"] = ["index"]
-    manifest.write_text(json.dumps(facts))
+    change_manifest(
+        root, lambda text: json.dumps({**json.loads(text), "plugins": ["index"]}).encode()
+    )
     return root
 
 

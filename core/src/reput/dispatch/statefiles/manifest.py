@@ -1,25 +1,28 @@
-"""The manifest, ``<store>/reput/manifest.json``: a store's plugins, configuration and role."""
+"""The manifest: a store's plugins, configuration and role; a value of ``reput/state``.
+
+It is UTF-8 JSON. Both slots of the file have it, as it must agree with the states of plugins, and
+so does the journal: without it, a writer cannot know what its store is.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.jsonfiles import object_of
 
 if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
+    from reput.log.statefile import StateFile
 
-__all__ = ["Manifest"]
+__all__ = ["MANIFEST", "Manifest"]
 
-_NAME: Final = "manifest.json"
-_FORMAT: Final = 1
+MANIFEST: Final = ".manifest"
+"""Name of the value."""
+_AGAIN: Final = "move the file away to name the plugins again"
 
 
 @attrs.frozen
@@ -33,51 +36,47 @@ class Manifest:
     master: str | None = None
     """Name of the master of a replica; None for a store that takes puts."""
 
-    @staticmethod
-    def path(root: str) -> str:
-        """Return the path of a store's manifest."""
-        return os.path.join(root, OWN_DIRECTORY, _NAME)
-
     @classmethod
-    def load(cls, root: str, disk: Disk) -> Manifest | None:
-        """Read the manifest; None if it does not exist (a store that RocketMQ wrote).
+    def of(cls, state: StateFile) -> Manifest | None:
+        """Return the manifest in a state file; None if reput did not write the store.
 
         Raises:
-            CorruptFileError: the file is not as reput writes it.
+            CorruptFileError: the file is damaged, or was written by another release.
         """
-        path = cls.path(root)
-        text = disk.read_if_exists(path)
-        if text is None:
+        slots = state.known
+        found = slots[0].get(MANIFEST) if slots else None
+        text = found.value if found is not None else state.value(MANIFEST)
+        if not text:
+            if state.is_damaged:
+                reason = f"{state.damage}, so the plugins and options are not known; {_AGAIN}"
+                raise CorruptFileError(state.path, 0, reason)
             return None
         try:
             data = object_of(text)
-            version, plugins, config = data["format"], data["plugins"], data["config"]
-            master = data.get("master")
+            plugins, config, master = data["plugins"], data["config"], data.get("master")
         except (ValueError, KeyError) as error:
-            raise CorruptFileError(
-                path, 0, f"no manifest: {error}; remove it to name the plugins again"
-            ) from None
-        if version != _FORMAT:
-            raise CorruptFileError(
-                path, 0, f"format {version}; this release reads format {_FORMAT}"
-            )
+            raise CorruptFileError(state.path, 0, f"no manifest: {error}; {_AGAIN}") from None
         if not (
             isinstance(plugins, list)
             and {*map(type, plugins)} <= {str}
             and isinstance(config, dict)
             and {*map(type, config.values())} <= {dict}
         ):
-            raise CorruptFileError(
-                path, 0, "plugins must be a list of names, config a table of tables"
-            )
+            reason = "plugins must be a list of names, config a table of tables"
+            raise CorruptFileError(state.path, 0, reason)
         if master is not None and not isinstance(master, str):
-            raise CorruptFileError(path, 0, "master must be a name")
+            raise CorruptFileError(state.path, 0, "master must be a name")
         return cls(tuple(plugins), config, master)
 
-    def save(self, root: str, disk: Disk) -> None:
-        """Replace the file atomically and durably."""
-        data = {"format": _FORMAT, "plugins": sorted(self.plugins), "config": self.config}
+    def save(self, state: StateFile, others: Mapping[str, bytes] | None = None) -> None:
+        """Note the manifest; on disk when this returns.
+
+        Args:
+            state: of the store.
+            others: entries that a new file has besides.
+        """
+        data = {"plugins": sorted(self.plugins), "config": self.config}
         if self.master is not None:
             data["master"] = self.master
-        text = json.dumps(data, indent=2, sort_keys=True) + "\n"
-        disk.replace(self.path(root), text.encode())
+        text = json.dumps(data, sort_keys=True).encode()
+        state.note_everywhere({MANIFEST: text}, others or {})

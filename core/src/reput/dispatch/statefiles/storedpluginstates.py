@@ -19,7 +19,7 @@ import attrs
 from reput.dispatch.runtime.pluginstate import PluginFigures
 from reput.files.filenames import OWN_DIRECTORY, is_safe_name
 from reput.files.jsonfiles import object_of, structure_of
-from reput.log.progress import StateFile
+from reput.log.statefile import StateFile
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -60,12 +60,15 @@ class StoredPluginStates:
 
     root: str
     disk: Disk
-    state: StateFile = attrs.field(
-        default=attrs.Factory(lambda self: StateFile.of(self.root, self.disk), takes_self=True)
-    )
+    state: StateFile
     """Has the records."""
     _saved: dict[str, StoredPluginState] = attrs.field(factory=dict)
     _lock: threading.RLock = attrs.field(factory=new_lock)
+
+    @classmethod
+    def of(cls, root: str, disk: Disk) -> StoredPluginStates:
+        """Return the records and requests of the store in ``root``."""
+        return cls(root, disk, StateFile.of(root, disk))
 
     def load(self, plugin: str) -> StoredPluginState:
         """Read a plugin's record; return one of default values if it is missing or damaged."""

@@ -1,6 +1,6 @@
-"""The log's own notes, in ``<store>/reput``: where the log begins and ends, and has checksums.
+"""The log's own notes, in ``reput/state``: where it begins and ends, and where checksums are.
 
-The entry ``.log`` of the state file (`reput.log.progress`) says how far the log is on disk, and if
+The entry ``.log`` (`reput.log.progress`) says how far the log is on disk, and if
 it was closed. Every round of flushing writes it, and closing writes it last, with the mark that the
 log ends there. So the next opening need not read the last file to its end, and notices if the last
 record was changed. The mark counts until another writer opens the store. A writer of reput makes
@@ -16,18 +16,18 @@ and leaves no note. The flag 1 of the entry marks that plugins were not notified
 were trimmed. Both slots have the entry, so that a torn write does not bring back an older one; they
 are written in place, so that trimming can write them on a full disk.
 
-``record-crc.json`` says where every record has a checksum of its own. It is on disk before the
-first record of a range is written, and before the first record after it. The range that is being
-written has no end in the file. After another writer it ends where reput is known to have written,
-as RocketMQ does not add the checksum unless its own option is on. The file is UTF-8 JSON, replaced
-whole: ``{"ranges": [[first, end], …], "crc": …}``. These are physical offsets, ascending; the last
-end may be null. The CRC-32 is that of the ranges as JSON without spaces.
+The value ``.checked`` of the journal says where every record has a checksum of its own. It is on
+disk before the first record of a range is written, and before the first record after it. The range
+that is being written has no end in the file. After another writer it ends where reput is known to
+have written, as RocketMQ does not add the checksum unless its own option is on. The value is UTF-8
+JSON: ``[[first, end], …]``, physical offsets, ascending; the last end may be null.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -35,25 +35,23 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from reput.files.filenames import OWN_DIRECTORY
-from reput.files.jsonfiles import object_of
 from reput.log.damage import GONE, Loss
-from reput.log.progress import HEAD, LOG, Progress, ProgressEntry, StateFile, record_at
+from reput.log.progress import Progress, ProgressEntry, record_at
 from reput.log.reader.batchreader import OPEN_END, CheckedRanges
 from reput.log.reader.logreader import store_timestamp_of
 from reput.log.recovery.checkpoint import AbortFile, Checkpoint
+from reput.log.statefile import HEAD, LOG, StateFile
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.reader.logview import LogView
 
-__all__ = [
-    "CheckedNote",
-    "LogHead",
-    "LogStateFile",
-]
+logger = logging.getLogger(__name__)
 
-_CHECKED_SIZE_MAX: Final = 1 << 20
+__all__ = ["CHECKED", "CheckedNote", "LogHead", "LogStateFile"]
+
+CHECKED: Final = ".checked"
+"""Name of the value that has the ranges of checksums."""
 _RANGES_MAX: Final = 10_000
 
 
@@ -92,7 +90,7 @@ class LogStateFile:
         """Return the note of the store at ``root``; see `StateFile` for ``unreadable``."""
         abort = AbortFile(os.path.join(root, "abort"), disk)
         state = StateFile.of(root, disk, unreadable)
-        return cls(root, disk, state, state.entry(LOG), abort)
+        return cls(root, disk, state, ProgressEntry(state, LOG), abort)
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:
@@ -169,7 +167,7 @@ class LogHead:
 
     @entry.default
     def _entry(self) -> ProgressEntry:
-        return self.state.entry(HEAD)
+        return ProgressEntry(self.state, HEAD)
 
     @property
     def recorded_offset(self) -> int | None:
@@ -219,60 +217,43 @@ def _is_marked(places: Sequence[Progress]) -> bool:
 # --------------------------------------------------------------------------- its checksums
 
 
-@attrs.define(eq=False, slots=False)  # `recorded` is kept in the object's dictionary
+@attrs.define(eq=False)
 class CheckedNote:
     """The note of where every record of one store's log has a checksum of its own."""
 
-    root: str
-    disk: Disk
+    state: StateFile
+    """Has the note."""
 
     @property
-    def path(self) -> str:
-        """The file."""
-        return os.path.join(self.root, OWN_DIRECTORY, "record-crc.json")
-
-    @functools.cached_property
-    def recorded(self) -> CheckedRanges | None:
-        """The ranges in the file, read once only; None if the file is damaged."""
-        data = self.disk.read_if_exists(self.path, _CHECKED_SIZE_MAX)
-        if data is None:
+    def recorded(self) -> CheckedRanges:
+        """The ranges in the file, as it was read last; none if they cannot be read."""
+        text = self.state.value(CHECKED)
+        if not text:
             return CheckedRanges()
         try:
-            facts = object_of(data)
-            ranges = facts["ranges"]
-            if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
-                return None
-            return CheckedRanges(
-                tuple((start, OPEN_END if end is None else end) for start, end in ranges)
-            )
-        except (ValueError, TypeError, KeyError):
-            return None
+            ranges = json.loads(text)
+            if len(ranges) <= _RANGES_MAX:
+                return CheckedRanges(
+                    tuple((start, OPEN_END if end is None else end) for start, end in ranges)
+                )
+        except (ValueError, TypeError, RecursionError) as error:
+            logger.warning("ranges of checksums ignored error=%s", error)
+        return CheckedRanges()
 
     def load(self, *, reput_wrote_last: bool) -> CheckedRanges:
-        """Return the ranges that count; none if the file is missing or damaged.
+        """Return the ranges that count.
 
         Args:
             reput_wrote_last: whether no other program has opened the store for writing since.
         """
-        recorded = self.recorded or CheckedRanges()
+        recorded = self.recorded
         if reput_wrote_last or not recorded.ranges or recorded.ranges[-1][1] < OPEN_END:
             return recorded
-        flushed = StateFile.of(self.root, self.disk).entry(LOG).load()
+        flushed = next(iter(ProgressEntry(self.state, LOG).known()), None)
         return recorded.until(0 if flushed is None else flushed.physical_offset)
 
     def save(self, checked: CheckedRanges) -> None:
-        """Write the ranges if the file has others; without a range the file does not exist."""
-        if checked == self.recorded:
-            return
-        del self.recorded  # it is read again
-        ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
-        if ranges:
-            data = json.dumps({"ranges": ranges, "crc": _crc(ranges)}).encode()
-            self.disk.replace(self.path, data)
-        else:
-            self.disk.remove(self.path)
-            self.disk.flush_directory(os.path.dirname(self.path))
-
-
-def _crc(ranges: object) -> int:
-    return zlib.crc32(json.dumps(ranges, separators=(",", ":")).encode())
+        """Write the ranges if the file has others."""
+        if checked != self.recorded:
+            ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
+            self.state.note({CHECKED: json.dumps(ranges).encode() if ranges else b""})

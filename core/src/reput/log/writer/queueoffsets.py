@@ -1,6 +1,7 @@
 """Next queue offsets of a store: counted from its log, past lost messages, above the floors.
 
-The floors, ``<store>/reput/queue-offsets.json``, are queue offsets below which none is given again.
+The floors are queue offsets below which none is given again, a value of ``reput/state``: JSON lines
+``{"<topic>": {"<queue id>": next queue offset}}``, of which the highest number of a queue counts.
 If all messages of a queue were removed, the log does not tell the queue's next offset, and derived
 files that do may be deleted, damaged, or rebuilt from the log. So next queue offsets are written
 here before files of the log are removed; and before a plugin cuts or replaces its files, it writes
@@ -12,15 +13,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.jsonfiles import object_of
-from reput.files.system.disk import Disk
 from reput.log.damage import FILLED
 from reput.record.batch import queue_keys, queue_of_key
 from reput.record.encoding.lightqueues import inner_counts, stated_number
@@ -37,13 +35,15 @@ if TYPE_CHECKING:
     from typing import Self
 
     from reput.log.reader.logreader import LogReader
+    from reput.log.statefile import StateFile
     from reput.record.batch import DispatchBatch
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["QueueFloors", "count_queue_offsets", "skip_lost_offsets"]
+__all__ = ["FLOORS", "QueueFloors", "count_queue_offsets", "skip_lost_offsets"]
 
-_NAME: Final = "queue-offsets.json"
+FLOORS: Final = ".floors"
+"""Name of the value."""
 _INT64_MAX: Final = (1 << 63) - 1
 _OFFSET_MAX: Final = 1 << 57  # positions of units in files, in bytes, are 64-bit numbers
 
@@ -54,26 +54,15 @@ class QueueFloors:
     """The floors of one store's queues. Thread-safe.
 
     Args:
-        root: the store's directory; empty for floors that are not kept in a file.
-        disk: file operations.
+        state: the store's state file; None for floors that are not kept in a file.
         writable: whether `keep` writes the file; if false, it changes this object only.
-        damaged: called with a text if the file is damaged and ignored.
     """
 
-    def __init__(
-        self,
-        root: str = "",
-        disk: Disk | None = None,
-        *,
-        writable: bool = False,
-        damaged: Callable[[str], None] | None = None,
-    ) -> None:
-        self._damaged = damaged
-        self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
-        self._disk = disk or Disk()
+    def __init__(self, state: StateFile | None = None, *, writable: bool = False) -> None:
+        self._state = state
         self._writable = writable
         self._lock = new_lock()  # reentrant, for signal handlers
-        self._floors: dict[tuple[str, int], int] | None = None if root else {}
+        self._floors: dict[tuple[str, int], int] | None = None if state else {}
 
     @classmethod
     def of(cls, floors: Offsets) -> Self:
@@ -117,38 +106,38 @@ class QueueFloors:
                 return
             floors = {**known, **risen}
             if self._writable:
-                self._save(floors)
+                self._save(risen, floors)
             self._floors = floors
 
-    def _save(self, floors: Offsets) -> None:
-        by_topic: dict[str, dict[str, int]] = {}
-        for (topic, queue_id), offset in floors.items():
-            by_topic.setdefault(topic, {})[str(queue_id)] = offset
-        self._disk.make_directory(os.path.dirname(self._path), durable=True)
-        self._disk.replace(self._path, json.dumps(by_topic).encode())
+    def _save(self, risen: Offsets, floors: Offsets) -> None:
+        assert self._state is not None
+        added, whole = _line(risen), _line(floors)
+        # Earlier lines of queues that have risen since no longer count.
+        adds = len(self._state.value(FLOORS)) + len(added) <= 2 * len(whole)
+        self._state.note({FLOORS: added if adds else whole}, adds=adds)
 
     def _load(self) -> dict[tuple[str, int], int]:
-        """Read the file; return no floors if it is missing or damaged."""
-        try:
-            text = self._disk.read_if_exists(self._path)
-            if text is None:
-                return {}
-            return {
-                (topic, int(queue_id)): _checked(offset)
-                for topic, queues in object_of(text).items()
-                for queue_id, offset in queues.items()
-            }
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            if self._writable and isinstance(error, OSError):
-                raise  # a writer without floors would give queue offsets a second time
-            logger.error(
-                "damaged file ignored, queues without messages begin at 0 file=%s error=%s",
-                self._path,
-                error,
-            )
-            if self._damaged is not None:
-                self._damaged(f"{self._path}: damaged, and ignored: {error}")
-            return {}
+        """Read the floors, as the state file was read last."""
+        found: dict[tuple[str, int], int] = {}
+        if self._state is None:
+            return found
+        for line in self._state.value(FLOORS).splitlines():
+            try:
+                for topic, queues in object_of(line).items():
+                    for queue_id, offset in queues.items():
+                        key = topic, int(queue_id)
+                        found[key] = max(_checked(offset), found.get(key, 0))
+            except (ValueError, TypeError, AttributeError) as error:
+                # No writer of reput makes it.
+                logger.error("floors of queue offsets ignored line=%.200r error=%s", line, error)
+        return found
+
+
+def _line(floors: Offsets) -> bytes:
+    by_topic: dict[str, dict[str, int]] = {}
+    for (topic, queue_id), offset in floors.items():
+        by_topic.setdefault(topic, {})[str(queue_id)] = offset
+    return json.dumps(by_topic).encode() + b"\n"
 
 
 def _checked(offset: object) -> int:

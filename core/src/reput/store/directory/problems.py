@@ -6,23 +6,17 @@ prevent reading. A writer would continue from wrong assumptions.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError, UnsafePathError
-from reput.files.filenames import OWN_DIRECTORY
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.logstate import CheckedNote
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
-    from reput.log.lossledger import LossLedger
-    from reput.log.progress import StateFile
-
-    Note = tuple[str, Callable[[], bool]]
+    from reput.log.statefile import StateFile
 
 __all__ = ["StoreProblems"]
 
@@ -74,44 +68,41 @@ class StoreProblems:
                 self._pass_over(error)
             return instead
 
-    def manifest(self, root: str, disk: Disk) -> Manifest | None:
-        """Read the manifest of the store at ``root``; None if none can be used.
+    def manifest(self, state: StateFile) -> Manifest | None:
+        """Return the manifest in a store's state file; None if none can be used.
 
         Raises:
-            OSError: the manifest cannot be read, and problems are refused.
-            CorruptFileError: the manifest is damaged, and problems are refused.
-            UnsafePathError: the manifest is a link.
+            OSError: the file cannot be read, and problems are refused.
+            CorruptFileError: it is damaged, and problems are refused.
+            UnsafePathError: it is a link.
         """
         try:
             if not self._is_refused:
                 # Raises for a directory without permission, in which the file would seem missing.
-                disk.list(os.path.join(root, OWN_DIRECTORY))
-            return Manifest.load(root, disk)
+                state.disk.list(os.path.dirname(state.path))
+            return Manifest.of(state)
         except (CorruptFileError, OSError) as error:
             if self._is_refused or isinstance(error, UnsafePathError):
                 raise
             self.report(f"the store's plugins and options are not known: {error}")
             return None
 
-    def look_for_damaged_notes(
-        self,
-        root: str,
-        disk: Disk,
-        ledger: LossLedger,
-        state: StateFile,
-    ) -> None:
-        """Note damaged small files as problems; a missing file is not a problem.
+    def look_for_damage(self, root: str, disk: Disk, state: StateFile) -> None:
+        """Note a damaged checkpoint or state file as a problem; a missing file is not a problem.
 
         Args:
             root: the store's directory.
             disk: the store's disk.
-            ledger: the loss ledger, loaded.
-            state: the state file.
+            state: the state file, loaded.
         """
-        for path, is_sound in _notes_of(root, disk, ledger, state):
-            is_there = self.read_or_report(functools.partial(disk.exists, path), False)
-            if is_there and not self.read_or_report(is_sound, True) and not self._is_reported(path):
-                self.report(f"{path}: damaged, and its content is ignored")
+        path = os.path.join(root, "checkpoint")
+        data = self.read_or_report(lambda: disk.read_if_exists(path), None)
+        if data is not None and len(data) < Checkpoint.SIZE_MIN:
+            self.report(f"{path}: damaged, and its content is ignored")
+        if state.damage and not self._is_reported(state.path):
+            self.report(
+                f"{state.path}: damaged, and what cannot be read is ignored: {state.damage}"
+            )
 
     def _pass_over(self, error: OSError) -> None:
         if isinstance(error, UnsafePathError):
@@ -120,22 +111,3 @@ class StoreProblems:
 
     def _is_reported(self, path: str) -> bool:
         return any(path in problem for problem in self._texts)
-
-
-def _notes_of(root: str, disk: Disk, ledger: LossLedger, state: StateFile) -> list[Note]:
-    """Return each note's path, with a function that returns whether the existing file is valid.
-
-    Args:
-        root: the store's directory.
-        disk: the store's disk.
-        ledger: the loss ledger, loaded.
-        state: the state file.
-    """
-    checkpoint = os.path.join(root, "checkpoint")
-    checked = CheckedNote(root, disk)
-    return [
-        (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
-        (ledger.path, lambda: not ledger.damaged_count),
-        (state.path, lambda: bool(state.load())),
-        (checked.path, lambda: checked.recorded is not None),
-    ]

@@ -61,7 +61,7 @@ def open_to_read(
         settings.installed,
     )
     point = StoreAccessPoint(active)
-    floors = QueueFloors(request.root, request.disk, damaged=locked.problems.reporter)
+    floors = QueueFloors(locked.note.state)
     open_plugins(opener_of(request, locked, log, board, floors, point), locked, settings, found)
     for name, runner in board.runners.items():
         if runner.is_broken:
@@ -135,7 +135,9 @@ def open_plugins(
         file = found.places.get(name)
         progress = opener.log.min_physical_offset
         if file is not None:
-            progress = known_progress(opener.log, file, locked.clean, found.report, locked.manifest)
+            progress = known_progress(
+                opener.log, file, locked.clean, found.report, locked.was_reput
+            )
         runner = opener.runner(plugins, name, record)
         error = opener.open(runner, file, progress, clean=locked.clean, record=record)
         if record.asked and error is None:

@@ -145,14 +145,14 @@ def examine(
     root, disk, problems = request.root, request.disk, locked.problems
     checkpoint = problems.read_or_report(lambda: locked.note.checkpoint, Checkpoint())
     places = {
-        name: locked.note.state.entry(name)
+        name: ProgressEntry(locked.note.state, name)
         for name, hooks in settings.plugins.hooks.items()
         if hooks.dispatch is not None
     }
-    ledger = LossLedger(root, disk, request.now)
-    problems.read_or_report(lambda: ledger.load(writable=request.writable), None)
+    ledger = LossLedger(locked.note.state, request.now)
+    ledger.load(writable=request.writable)
     if not request.writable:
-        problems.look_for_damaged_notes(root, disk, ledger, locked.note.state)
+        problems.look_for_damage(root, disk, locked.note.state)
         lost = problems.read_or_report(lambda: locked.lost_head(files), None)
         if lost is not None and ledger.note(lost):
             problems.report(
@@ -160,9 +160,7 @@ def examine(
             )
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
-    checked = problems.read_or_report(
-        lambda: locked.checked.load(reput_wrote_last=locked.lock.is_signed), CheckedRanges()
-    )
+    checked = locked.checked.load(reput_wrote_last=locked.lock.is_signed)
     log = LogReader(
         files,
         settings.log.window_size,

@@ -121,6 +121,8 @@ class LockedStore:
     """Collects what opening finds unusable."""
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
+    was_reput: bool
+    """Whether a writer of reput has opened the store before, though its manifest may be lost."""
     note: LogStateFile
     """Of the log's end, with the file ``abort`` and the checkpoint."""
     head: LogHead
@@ -212,15 +214,16 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     note = LogStateFile.of(root, disk, problems.pass_over)
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
-    manifest = problems.manifest(root, disk)
+    manifest = problems.manifest(note.state)
     records = StoredPluginStates(root, disk, note.state)
-    head, checked = LogHead(note.state, request.writable), CheckedNote(root, disk)
+    head, checked = LogHead(note.state, request.writable), CheckedNote(note.state)
     return LockedStore(
         lock,
         calls,
         records,
         problems,
         manifest,
+        manifest is not None or lock.is_signed,
         note,
         head,
         checked,

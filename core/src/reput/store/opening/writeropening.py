@@ -30,8 +30,10 @@ from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
 from reput.files.system.diskfull import is_disk_full
+from reput.log.progress import Progress
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.recovery.repair import Reflush, repair
+from reput.log.statefile import HEAD
 from reput.log.writer.commitlog import CommitLog
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
 from reput.store.opening.assembly import finished, open_plugins, opener_of
@@ -128,7 +130,9 @@ def begin_changes(
     fresh = Manifest(names, settings.sections, settings.master)
     if fresh != locked.manifest:
         undoing.forget(take_back)  # if this fails, its name may not be on disk: no proper close
-        fresh.save(request.root, disk)
+        # Known now, so that it costs no wait later: `LogHead.note` writes both slots again.
+        first = {} if files.bases else {HEAD: Progress(0).packed()}
+        fresh.save(locked.note.state, first)
         undoing.when_failed(take_back)
     size = files.file_size
     ahead = size >= settings.log.made_ahead_from
@@ -275,7 +279,7 @@ def start_writing(
         settings.installed,
     )
     point = StoreAccessPoint(active)
-    floors = QueueFloors(request.root, request.disk, writable=True)
+    floors = QueueFloors(locked.note.state, writable=True)
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
     opener = opener_of(request, locked, log, board, floors, point, plugin_flusher)
     open_plugins(opener, locked, settings, found)
@@ -310,7 +314,6 @@ def start_writing(
         writes.use()
 
     members = PluginLifecycle(
-        request.root,
         plugins,
         settings.sections,
         opener,
@@ -320,7 +323,6 @@ def start_writing(
         workers,
         plugin_flusher,
         found.places,
-        request.disk,
         request.now,
         changed,
     )

@@ -16,7 +16,7 @@ import attrs
 
 from reput.errors import ConfigError, ReputError, StoreNotFoundError
 from reput.files import is_file_name
-from reput.log import LOG_SECTION, files_grow
+from reput.log import LOG_SECTION, StateFile, files_grow
 from reput.record import ENTRY_HEAD_SIZE
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput.storefiles import Manifest
@@ -167,7 +167,7 @@ def _recorded_size(disk: Disk, directory: str, size: int) -> tuple[int, bool]:
         size: of the first file.
     """
     try:
-        manifest = Manifest.load(os.path.dirname(directory), disk)
+        manifest = Manifest.of(StateFile.of(os.path.dirname(directory), disk))
     except (ReputError, OSError):
         return size, False
     sections = {} if manifest is None else manifest.config

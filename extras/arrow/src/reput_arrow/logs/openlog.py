@@ -10,7 +10,15 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import CheckedNote, LedgerFiles, LogReader, LogStateFile, Tail, Writer
+from reput.log import (
+    CheckedNote,
+    LedgerFiles,
+    LogReader,
+    LogStateFile,
+    StateFile,
+    Tail,
+    Writer,
+)
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 from reput_arrow.logs.logplace import LEDGER
 from reput_tools.offline import Traces, inspect_store
@@ -56,7 +64,7 @@ class OpenLog(LogReader):
         self._root = root if isinstance(disk, LocalDisk) else ""
         self._traces: Traces | None = None
         # Without a look at the lock, which not every file system has: up to what was flushed.
-        checked = CheckedNote(root, disk).load(reput_wrote_last=False)
+        checked = CheckedNote(StateFile.of(root, disk)).load(reput_wrote_last=False)
         tail = Tail(files, self._writer, disk)
         super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
         self._is_closed = LogStateFile.of(root, disk).closed() is not None

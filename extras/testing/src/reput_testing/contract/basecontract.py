@@ -78,10 +78,6 @@ class ContractRules:
         """Return the files and directories below ``root`` that belong to the plugin alone."""
         return [os.path.join(root, self.name)]
 
-    def notes_of(self, root: str) -> Sequence[str]:
-        """Return files of the plugin whose bytes no rule compares, as they depend on its past."""
-        return []
-
     def messages(self) -> Sequence[Message]:
         """Return messages that the plugin acts on; the kit puts them between its own, in every log.
 

@@ -203,7 +203,7 @@ class DispatchRules(ContractRules):
         self.assert_same(found[1], expected[1], "another store was open")
 
     def test_it_writes_into_its_own_files_only(self, tmp_path: Path) -> None:
-        """Only what `files_of` and `notes_of` name appears in the store's directory."""
+        """Only what `files_of` names appears in the store's directory."""
         root = tmp_path / "store"
 
         self.build(root, self.log())
@@ -233,7 +233,7 @@ class DispatchRules(ContractRules):
             )
 
     def _owned(self, root: Path) -> list[str]:
-        return [*self.files_of(str(root)), *self.notes_of(str(root))]
+        return [*self.files_of(str(root))]
 
 
 def _with_cuts(log: SmallLog) -> st.SearchStrategy[tuple[SmallLog, set[int]]]:

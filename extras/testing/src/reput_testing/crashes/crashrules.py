@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import reput
-from reput.files import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY, Disk
+from reput.log import LOSSES, StateFile
 from reput.record import Message
 from reput_testing.casebudget import is_soak
 from reput_testing.contract.basecontract import ContractRules, Outcome
@@ -39,8 +40,6 @@ from reput_testing.disks.crashstates import CrashPoint
 from reput_testing.disks.failingdisk import QuickDisk
 
 __all__ = ["CrashContract"]
-
-_LOSSES = os.path.join(OWN_DIRECTORY, "losses.jsonl")
 
 
 @shows("power-cut", "failing-disk")
@@ -174,14 +173,16 @@ class CrashContract(ContractRules):
 
     def built_anew(self, witness: ExpectedState, root: str) -> Outcome:
         """Return what a new plugin derives from the log at ``root`` and from its list of losses."""
-        log = filedamage.snapshot(
-            root, [os.path.join(root, each) for each in ("commitlog", _LOSSES)]
-        )
-        key = hashlib.sha256(repr(sorted(log.items())).encode()).digest()
+        log = filedamage.snapshot(root, [os.path.join(root, "commitlog")])
+        losses = StateFile.of(root, Disk()).value(LOSSES)
+        key = hashlib.sha256(repr((sorted(log.items()), losses)).encode()).digest()
         known: dict[bytes, Outcome] = self.__dict__.setdefault("_built", {})
         if key not in known:
             anew = os.path.join(os.path.dirname(root), "anew")
             filedamage.place(log, anew)
+            if losses:
+                os.mkdir(os.path.join(anew, OWN_DIRECTORY))
+                StateFile.of(anew, Disk()).note({LOSSES: losses})
             # A new store without the plugin, which is added later: the plugin then gets all of the
             # log.
             others = {**witness.arguments(), "plugins": []}

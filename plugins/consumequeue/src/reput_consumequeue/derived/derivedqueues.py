@@ -81,7 +81,7 @@ class DerivedQueues:
     def _begin(self) -> None:
         """Forget everything. A read that is under way keeps the queue that it has."""
         self.queues: dict[tuple[str, int], DerivedQueue] = {}
-        self.times = TimeRuns(self._context.root, self._context.disk)
+        self.times = TimeRuns()
         self.times.begin(0, 0)
         self._space = UnitSpace()
         self._end = self._low = 0

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from reput.files import file_name
-from reput.log import TimeRuns
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, valid_count
 from reput_consumequeue.queue.queuetable import QueueTable
@@ -54,14 +53,14 @@ class QueueLedger:
         self._context = context
         # Queues that are built for another store have no past.
         self._is_kept = context.writable and not context.sizes_from
-        self._note = load_extents(context.root, context.disk) if self._is_kept else Noted()
+        self._note = load_extents(context.notes) if self._is_kept else Noted()
         self._log_end = self._note.log_end
         self._noted: dict[tuple[str, int], QueueExtent] = {}
         """The noted queues that are not among the closed ones of the `QueueTable`."""
-        self._is_changed = False
+        self._is_changed = self._note.is_damaged  # whether all has to be written, and not added
         self._all_noted = -1  # number of added queues when each of them was noted
         self._same: list[int] = []
-        self.times = TimeRuns(context.root, context.disk)
+        self.times = context.time_runs
         self.progress = 0
         """Physical offset of the first message that is dispatched after the opening."""
 
@@ -101,7 +100,7 @@ class QueueLedger:
         same[self._same] = True
         self._noted = note.extents(~same)
         keys = [note.keys[row] for row in np.flatnonzero(same).tolist()]
-        self._note = Noted()  # what it has is kept elsewhere
+        self._note = Noted(log_end=self._log_end)  # what it has is kept elsewhere
         return QueueTable(make, Noted(keys, note.rows[same], note.log_end))
 
     def begin(self, queues: QueueTable) -> None:
@@ -172,12 +171,20 @@ class QueueLedger:
             self.times.save()
         if count == self._all_noted:
             return
-        are_all = True
+        fresh: dict[tuple[str, int], QueueExtent] = {}
+        are_all, must_replace = True, self._is_changed
         for key, queue in queues.others():
             if key not in self._noted:
                 self._take(key, queue, None)
-                are_all = are_all and key in self._noted
-        self._save(queues.closed)
+                if key in self._noted:
+                    fresh[key] = self._noted[key]
+                else:
+                    are_all = False
+        if must_replace:
+            self._save(queues.closed)
+        elif fresh:
+            save_extents(self._context.notes, fresh, self._note, adds=True)
+            self._is_changed = False  # before an error, it has everything written again
         if are_all:
             self._all_noted = count
 
@@ -212,9 +219,8 @@ class QueueLedger:
 
     def _save(self, kept: Noted) -> None:
         if self._is_changed:
-            context = self._context
             kept = Noted(kept.keys, kept.rows, self._log_end)
-            save_extents(context.root, context.disk, self._noted, kept)
+            save_extents(self._context.notes, self._noted, kept, adds=False)
             self._is_changed = False
 
     def _take(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.files import OWN_DIRECTORY, FilePool
-from reput.log import StateFile
+from reput.errors import CorruptFileError
+from reput.files import FilePool
+from reput.log import ProgressEntry, StateFile
+from reput.plugin import StateNotes
+from reput.storefiles import Manifest, StoredPluginStates
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 from reput_arrow.logs.logplace import COMMIT_LOG
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["DerivedFiles", "DoubtError", "derived_files"]
 
 _FILES_OPEN: Final = 16
-_JSON_SIZE_MAX: Final = 1 << 20
 
 
 class DoubtError(Exception):
@@ -63,7 +64,12 @@ class DerivedFiles:
         """
         if self.skipped(plugin):
             return None
-        return StateFile.of(self.root, self.disk).entry(plugin).believable(log)
+        return ProgressEntry(self.state, plugin).believable(log)
+
+    @property
+    def state(self) -> StateFile:
+        """The store's state file, not read yet."""
+        return StateFile.of(self.root, self.disk)
 
     def reaches(self) -> Mapping[tuple[str, int], QueueExtent]:
         """Return the noted queues, and how far each went at that time.
@@ -75,28 +81,20 @@ class DerivedFiles:
             from reput_consumequeue.queueextents import load_extents
         except ImportError:
             raise DoubtError("reput-consumequeue is not installed") from None
-        return load_extents(self.root, self.disk).extents()
+        return load_extents(StateNotes("consumequeue", self.state)).extents()
 
     def options(self, plugin: str) -> dict[str, Any]:
         """Return the options that the store's manifest holds for a plugin."""
-        config = self._json("manifest.json").get("config")
-        found = config.get(plugin) if isinstance(config, dict) else None
-        return found if isinstance(found, dict) else {}
+        try:
+            manifest = Manifest.of(self.state)
+        except CorruptFileError:
+            return {}
+        return {} if manifest is None else dict(manifest.config.get(plugin, {}))
 
     def skipped(self, plugin: str) -> bool:
         """Whether a plugin left out messages that it could not take, as the user asked."""
-        return bool(self._json("plugins", f"{plugin}.json").get("skipped_count", 0))
-
-    def _json(self, *names: str) -> dict[str, Any]:
-        """Return what one of the store's own small files holds; nothing where it is damaged."""
-        path = os.path.join(self.root, OWN_DIRECTORY, *names)
-        if not self.disk.exists(path):
-            return {}
-        try:
-            found = json.loads(self.disk.read_file(path, _JSON_SIZE_MAX))
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        states = StoredPluginStates.of(self.root, self.disk)
+        return states.load(plugin).skipped_count > 0
 
 
 def derived_files(place: LogPlace) -> DerivedFiles | None:

@@ -86,9 +86,10 @@ def _file_size(path: str | os.PathLike[str]) -> int | None:
 def _master(path: str | os.PathLike[str]) -> str | None:
     """Return the name of the master that a store has recorded; None if it has none."""
     from reput.files import Disk
+    from reput.log import StateFile
     from reput.storefiles import Manifest
 
-    manifest = Manifest.load(os.fspath(path), Disk())
+    manifest = Manifest.of(StateFile.of(os.fspath(path), Disk()))
     return None if manifest is None else manifest.master
 
 

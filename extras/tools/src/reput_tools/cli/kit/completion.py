@@ -7,7 +7,6 @@ is answered at once. What cannot be read completes to nothing.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -25,8 +24,6 @@ __all__ = [
 ]
 
 _QUEUES = "consumequeue"  # a directory for each topic, in it one for each queue
-_MANIFEST = ("reput", "manifest.json")
-_MANIFEST_SIZE_MAX = 1 << 20
 _SHOWN_MAX = 1_000
 
 
@@ -37,10 +34,14 @@ def stored_topics(path: str) -> list[str]:
 
 def used_plugins_of(path: str) -> list[str]:
     """Return the plugins that the manifest of the store at ``path`` names, sorted."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        with open(os.path.join(path, *_MANIFEST), "rb") as file:
-            names = json.loads(file.read(_MANIFEST_SIZE_MAX))["plugins"]
-        return sorted(name for name in names if isinstance(name, str))
+    from reput.errors import ReputError
+    from reput.files import Disk
+    from reput.log import StateFile
+    from reput.storefiles import Manifest
+
+    with contextlib.suppress(OSError, ReputError):
+        manifest = Manifest.of(StateFile.of(path, Disk()))
+        return [] if manifest is None else sorted(manifest.plugins)
     return []
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
+from reput.storefiles import MANIFEST
 from reput_tools.cli.kit.output import print_facts
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ __all__ = ["STATE_FILE_KEYS", "print_state_file", "state_file_document"]
 STATE_FILE_KEYS: Final = {
     "sequence": "of the slot that counts; it increases with each write. `state` needs `--state`, "
     "and is null without the file",
-    "is_damaged": "whether no slot is whole",
-    "entries[].name": "`.log`, `.head`, a plugin, or a plugin followed by `/state`",
+    "damage": "what is damaged in the file; empty if nothing is",
+    "entries[].name": "`.log`, `.head`, `.manifest`, a plugin, or a plugin followed by `/state`",
     "entries[].changed": "sequence of the slot in which the value changed last",
     "entries[].physical_offset": "of a progress: everything below it is on disk",
     "entries[].record_offset": "of a progress: the last record below it; -1 without one",
@@ -24,6 +26,10 @@ STATE_FILE_KEYS: Final = {
     "entries[].closed": "of `.log`: CRC-32 of the file `checkpoint` if the log was closed. Of "
     "`.head`: 0 while plugins must be notified of removed files of the log. Else null",
     "entries[].record": "of a plugin's state: an object with its state and figures",
+    "entries[].manifest": "of `.manifest`: the plugins and options of the store",
+    "journal[].name": "of a value: `.manifest`, `.losses`, `.floors`, `.checked`, `.times`, or a "
+    "plugin followed by the name of one of its notes",
+    "journal[].size": "bytes of the value",
 }
 
 
@@ -34,18 +40,22 @@ def state_file_document(traces: Traces) -> dict[str, Any] | None:
         return None
     return {
         "sequence": state.sequence,
-        "is_damaged": state.is_damaged,
+        "damage": state.damage,
         "entries": _entries(traces, state),
+        "journal": [{"name": name, "size": len(state.value(name))} for name in state.names()],
     }
 
 
 def print_state_file(traces: Traces) -> None:
     """Print the entries, one a line."""
     found = state_file_document(traces)
-    if found is None or found["is_damaged"]:
-        print_facts([("state file", "does not exist" if found is None else "damaged")])
+    if found is None:
+        print_facts([("state file", "does not exist")])
         return
-    print_facts([("sequence", str(found["sequence"])), *map(_line, found["entries"])])
+    damage = [("damaged", found["damage"])] if found["damage"] else []
+    journal = [(each["name"], f"{each['size']} bytes in the journal") for each in found["journal"]]
+    lines = map(_line, found["entries"])
+    print_facts([("sequence", str(found["sequence"])), *damage, *lines, *journal])
 
 
 def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
@@ -60,11 +70,15 @@ def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
             elif name.endswith("/state"):
                 record = traces.records.load(name.removesuffix("/state"))
                 document["record"] = attrs.asdict(record)
+            elif name == MANIFEST:
+                document["manifest"] = json.loads(entry.value)
             documents.append(document)
     return documents
 
 
 def _line(entry: dict[str, Any]) -> tuple[str, str]:
+    if "manifest" in entry:
+        return entry["name"], f"plugins {', '.join(entry['manifest']['plugins'])}"
     if "physical_offset" not in entry:
         record = entry.get("record") or {}
         return entry["name"], f"{record.get('state')}, {record.get('message_count')} messages"

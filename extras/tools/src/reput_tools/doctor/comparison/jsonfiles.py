@@ -62,7 +62,7 @@ def compare_settings(
     """
     own, its = _manifest(a, tell_a), _manifest(b, tell_b)
     if own is not None and its is not None:
-        yield from _differences("reput/manifest.json", "", own, its)
+        yield from _differences("reput/state", "", own, its)
     if file_sizes[0] != file_sizes[1]:
         yield ValueDifference("commitlog", "file_size", str(file_sizes[0]), str(file_sizes[1]))
 

@@ -14,7 +14,7 @@ import attrs
 import reput
 from reput.errors import ReputError, UnsupportedFilesError
 from reput.files import OWN_DIRECTORY
-from reput.log import LOG_SECTION, LogEnd
+from reput.log import LOG_SECTION, LogEnd, StateFile
 from reput.record.layout import INNER_BATCH
 from reput.storefiles import FoundFiles, find_broker_files
 from reput_tools.brokerfiles.rocksdbtables import settings_in
@@ -201,7 +201,7 @@ class _Making:
         converted, copied = self._copy_log(root, disk)
         closed, plugins = self.closed, self.plugins.plugins
         if plugins and self.plugins.manifest is not None:
-            self.plugins.manifest.save(root, disk)
+            self.plugins.manifest.save(StateFile.of(root, disk))
         log = self.reader.log
         close_log(
             root,

@@ -20,6 +20,7 @@ from reput.log import (
     Damage,
     Loss,
     LossLedger,
+    StateFile,
     fill,
 )
 from reput.plugin import build_config
@@ -90,9 +91,9 @@ class LogRepair:
         plan, disk = self.plan, self.disk
         own = os.path.join(self.root, OWN_DIRECTORY)
         disk.make_directory(own)
-        _take_over_losses(plan, disk, own)
-        self._ledger = LossLedger(self.root, disk, lambda: self.now)
+        self._ledger = LossLedger(StateFile.of(self.root, disk), lambda: self.now)
         self._ledger.load(writable=True)
+        self._ledger.take_over(plan.known_losses)
         kept = _keep(plan, disk, own, read_original)
         filled = [loss_of(part, is_filled=True, kept=kept.get(part, "")) for part in plan.lost]
         cut = [loss_of(part, is_filled=False, kept=kept.get(part, "")) for part in plan.cut]
@@ -124,16 +125,6 @@ def _log_config(plan: RepairPlan) -> CommitLogConfig:
     options["file_size"] = max(plan.layout.file_size, RECORD_MIN_SIZE + 8)
     found: CommitLogConfig = build_config(CommitLogConfig, LOG_SECTION, options)
     return found
-
-
-def _take_over_losses(plan: RepairPlan, disk: Disk, own: str) -> None:
-    """Write the valid entries of the old ledger, where the new one will add its own."""
-    if not plan.known_losses or disk.exists(os.path.join(own, "losses.jsonl")):
-        return
-    import json
-
-    lines = [json.dumps(attrs.asdict(loss)) + "\n" for loss in plan.known_losses]
-    disk.replace(os.path.join(own, "losses.jsonl"), "".join(lines).encode())
 
 
 # --------------------------------------------------------------------------- copies of what is lost

@@ -158,7 +158,7 @@ class _Planning:
                 queue = place.topic, place.queue_id
                 ends[queue] = max(ends.get(queue, 0), place.queue_offset + 1)
         config = tuple(plan_config(self.traces.root, self.traces.disk, ends))
-        ledger = LossLedger(self.traces.root, self.traces.disk, system_clock)
+        ledger = LossLedger(self.traces.state_file, system_clock)
         ledger.load(writable=False)
         untold = self.filled.not_in(ledger.entries)
         notices = [
@@ -319,7 +319,7 @@ class _Planning:
         told += [
             (each.topic, each.queue_id, each.queue_offset, each.queue_end_offset) for each in gone
         ]
-        floors = dict(QueueFloors(self.traces.root, self.traces.disk).known)
+        floors = dict(QueueFloors(self.traces.state_file).known)
         for topic, queue_id, offset, end in told:
             if topic is None or queue_id is None or offset is None:
                 continue
@@ -341,7 +341,7 @@ def _of_ledger(untold: Sequence[Loss]) -> list[Notice]:
     if not untold:
         return []
     text = f"{len(untold)} losses that the log has filled are not in it; they are added"
-    return [Notice("reput/losses.jsonl", "reput.ledger", text)]
+    return [Notice("reput/state", "reput.ledger", text)]
 
 
 def _was_closed(traces: Traces) -> bool:

@@ -1,4 +1,4 @@
-"""Checks the small files beside a log: checkpoint, manifest, ledger, progress.
+"""Checks the small files beside a log: the checkpoint and the state file.
 
 Nothing in them is needed for a repair, which makes all of them again. Damaged ones are named.
 """
@@ -10,14 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import UnsafePathError
-from reput.files import OWN_DIRECTORY, system_clock
-from reput.log import (
-    CheckedNote,
-    Checkpoint,
-    LossLedger,
-    QueueFloors,
-    StateFile,
-)
+from reput.files import OWN_DIRECTORY
+from reput.log import Checkpoint, StateFile
 from reput_tools.doctor.repair.loglayout import Notice
 
 if TYPE_CHECKING:
@@ -71,29 +65,14 @@ def _checkpoint(traces: Traces, max_store_timestamp: int) -> Iterator[Notice]:
 
 
 def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]:
-    root, disk = traces.root, traces.disk
-    own = os.path.join(root, OWN_DIRECTORY)
-    if not disk.exists(own):
-        return
-    state = StateFile.of(root, disk, lambda error: None)
-    if not state.load() and disk.exists(state.path):
-        yield "reput.state", f"{OWN_DIRECTORY}/state", "it is damaged"
-    ledger = LossLedger(root, disk, system_clock)
-    ledger.load(writable=False)
-    if ledger.damaged_count:
-        text = f"{ledger.damaged_count} of its lines cannot be read; the others are taken over"
-        yield "reput.ledger", f"{OWN_DIRECTORY}/losses.jsonl", text
-    if CheckedNote(root, disk).recorded is None:
-        text = "it is damaged, so records that have lost their checksum are not noticed"
-        yield "reput.record-crc", f"{OWN_DIRECTORY}/record-crc.json", text
-    floors: list[str] = []
-    QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
-    for text in floors:
-        yield "reput.queue-offsets", f"{OWN_DIRECTORY}/queue-offsets.json", text
+    file = f"{OWN_DIRECTORY}/state"
+    state = StateFile.of(traces.root, traces.disk, lambda error: None)
+    if state.damage:
+        yield "reput.state", file, f"{state.damage}; what can be read of it is taken over"
     for name, place in traces.places():
         if place.physical_offset > end_offset:
             text = f"it says {place.physical_offset} for {name}, and the log ends at {end_offset}"
-            yield "reput.state", f"{OWN_DIRECTORY}/state", text
+            yield "reput.state", file, text
 
 
 def _read(traces: Traces, path: str) -> bytes | None:

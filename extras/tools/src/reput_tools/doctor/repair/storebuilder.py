@@ -20,7 +20,13 @@ from reput.files import (
     MappedFileQueue,
     file_name,
 )
-from reput.log import LOG_SECTION, CheckedNote, LogEnd, QueueFloors
+from reput.log import (
+    LOG_SECTION,
+    CheckedNote,
+    LogEnd,
+    QueueFloors,
+    StateFile,
+)
 from reput.storefiles import Manifest
 from reput_tools.doctor.repair.filecopy import copy_bytes, copy_tree
 from reput_tools.doctor.repair.loglayout import Notice, PlacedDisk
@@ -176,13 +182,14 @@ def _write_notes(plan: RepairPlan, root: str, disk: Disk) -> None:
     """Write what lies beside the log of a store that was closed."""
     found, own = plan.searched, os.path.join(root, OWN_DIRECTORY)
     disk.make_directory(own)
-    CheckedNote(root, disk).save(plan.checked)
+    state = StateFile.of(root, disk)
+    CheckedNote(state).save(plan.checked)
     if plan.queue_floors:
-        QueueFloors(root, disk, writable=True).keep(plan.queue_floors)
+        QueueFloors(state, writable=True).keep(plan.queue_floors)
     usable = plan.plugins
     if usable.manifest is not None:
         names, master = tuple(sorted(usable.plugins)), usable.manifest.master
-        Manifest(names, _sections(plan), master).save(root, disk)
+        Manifest(names, _sections(plan), master).save(state)
     close_log(
         root,
         disk,
@@ -259,5 +266,5 @@ def _open_once(plan: RepairPlan, root: str, disk: Disk, step: Step) -> list[Noti
         return []  # a log without files has nothing to look at
     notices = open_once(root, _sections(plan) or None, step)
     if plan.plugins.manifest is not None and plan.plugins.missing:
-        plan.plugins.manifest.save(root, disk)
+        plan.plugins.manifest.save(StateFile.of(root, disk))
     return notices

@@ -54,7 +54,7 @@ def plugins_of(traces: Traces, given: Mapping[str, Mapping[str, Any]]) -> StoreP
         manifest = traces.manifest
     except (CorruptFileError, OSError) as error:
         text = f"{error}; the plugins that are usual, and their usual options, are assumed"
-        notices.append(Notice("reput/manifest.json", "reput.manifest", text))
+        notices.append(Notice("reput/state", "reput.manifest", text))
     offered = installed()
     if manifest is None:
         names = [*default_plugins({}, offered)]
@@ -82,7 +82,7 @@ def plugins_of(traces: Traces, given: Mapping[str, Mapping[str, Any]]) -> StoreP
                 raise
             del sections[error.section]
             text = f"{error}; the usual options are assumed"
-            notices.append(Notice("reput/manifest.json", "reput.manifest", text))
+            notices.append(Notice("reput/state", "reput.manifest", text))
     for name, reason in missing.items():
         text = f"{reason}; its files are taken over as they are, and it derives them again later"
         notices.append(Notice(f"plugin {name}", "plugin.missing", text))

@@ -9,7 +9,14 @@ from typing import Final
 import attrs
 
 from reput.files import Disk, FilePool, system_clock
-from reput.log import CheckedRanges, LogEnd, LogReader, LossLedger, log_files
+from reput.log import (
+    CheckedRanges,
+    LogEnd,
+    LogReader,
+    LossLedger,
+    StateFile,
+    log_files,
+)
 
 __all__ = ["LogPart", "open_log"]
 
@@ -48,7 +55,7 @@ def open_log(part: LogPart) -> Iterator[LogReader]:
     disk = Disk().at(part.root, follow_links=part.follow_links)
     pool = FilePool(disk, _FILES_OPEN)
     files = log_files(part.root, part.file_size, disk, pool, grows=part.grows)
-    ledger = LossLedger(part.root, disk, system_clock)
+    ledger = LossLedger(StateFile.of(part.root, disk), system_clock)
     try:
         files.load(writable=False, damaged=lambda text: None)  # the caller's opening has told them
         with contextlib.suppress(OSError):  # likewise

@@ -124,10 +124,10 @@ def _wrong_manifest(found: str, expected: str) -> Finding:
         Severity.DAMAGE,
         "reput.manifest",
         "reput",
-        f"{OWN_DIRECTORY}/manifest.json",
+        f"{OWN_DIRECTORY}/state",
         found,
         expected,
-        "correct the file, or put it back from a copy: commands do not open the store with it",
+        "put the file back from a copy: commands do not open the store with it",
     )
 
 

@@ -10,7 +10,15 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import Disk, FilePool, system_clock
-from reput.log import CheckedRanges, Damage, LogEnd, LogReader, LossLedger, log_files
+from reput.log import (
+    CheckedRanges,
+    Damage,
+    LogEnd,
+    LogReader,
+    LossLedger,
+    StateFile,
+    log_files,
+)
 from reput_tools.doctor.checksumcoverage import checksummed_count
 from reput_tools.doctor.tornrecord import torn_damages
 from reput_tools.doctor.verification.logorder import LogOrder, join
@@ -183,7 +191,7 @@ def _open(task: LogTask) -> Iterator[LogReader]:
         place = task.place
         files = log_files(root, place.file_size, disk, pool, grows=place.grows)
         files.load(writable=False, damaged=lambda text: None)
-        ledger = LossLedger(root, disk, system_clock)
+        ledger = LossLedger(StateFile.of(root, disk), system_clock)
         ledger.load(writable=False)
         end = LogEnd(task.log_end)
         yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=end, checked=task.checked)

@@ -12,23 +12,20 @@ from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
     HEAD,
     LOG,
-    CheckedNote,
     LossLedger,
-    QueueFloors,
-    StateFile,
     fingerprint_of,
 )
 from reput_tools.doctor.findings import Findings, Severity, end_at, finding_of_file
-from reput_tools.doctor.verification.truncatedfiles import cut_json
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput.log import StateFile
     from reput_tools.offline import Traces
 
 __all__ = ["check_own"]
 
-_JSON_MAX: Final = 64 << 20
-
+_LETTERS_MAX: Final = 64 << 20
+_STATE: Final = f"{OWN_DIRECTORY}/state"
 _PAGES_SIZE: Final = 2 * 4096  # bytes: each of the two slots of the state file takes pages
 
 
@@ -47,10 +44,8 @@ def check_own(traces: Traces, store: Store, findings: Findings) -> int:
     count = _check_manifest(traces, findings)
     count += _check_closed(traces, store, findings)
     count += _check_state(traces, store, findings)
-    count += _check_ledger(traces, findings)
     count += _check_records(traces, findings)
-    count += _check_json(traces, findings)
-    count += _check_checked(traces, findings)
+    count += _check_letters(traces, findings)
     if disk.exists(os.path.join(own, "rebuild")):
         findings.add(
             finding_of_file(
@@ -67,32 +62,23 @@ def check_own(traces: Traces, store: Store, findings: Findings) -> int:
 
 
 def _check_manifest(traces: Traces, findings: Findings) -> int:
-    file = f"{OWN_DIRECTORY}/manifest.json"
+    expected = "the plugins and options of the store"
     try:
-        if traces.manifest is not None:
-            return 1
-        if traces.is_only_rebuilt:
+        if traces.manifest is not None or traces.is_only_rebuilt:
             return 0
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.manifest", "reput", file,
-                "no file", "the plugins and options of the store",
-                "open the store once with all of its plugins named, which writes it",
-            )
-        )  # fmt: skip
-        return 0
+        found, advice = (
+            "none",
+            "open the store once with all of its plugins named, which notes them",
+        )
     except (CorruptFileError, OSError) as error:
-        cut = cut_json(traces.disk, os.path.join(traces.root, file))
-        reason = cut or getattr(error, "reason", None) or str(error)
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.manifest", "reput", file, reason,
-                "the plugins and options of the store",
-                "remove it, and open the store once with all of its plugins named",
-                position=0,
-            )
-        )  # fmt: skip
-        return 1
+        found = getattr(error, "reason", None) or str(error)
+        advice = "move the file away, and open the store once with all of its plugins named"
+    findings.add(
+        finding_of_file(
+            Severity.DAMAGE, "reput.manifest", "reput", _STATE, found, expected, advice, position=0
+        )
+    )  # fmt: skip
+    return 0
 
 
 def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
@@ -102,7 +88,7 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
     if end is not None and end > store.log.max_physical_offset and not is_told:
         findings.add(
             finding_of_file(
-                Severity.LOSS, "log.end-missing", "log", f"{OWN_DIRECTORY}/state",
+                Severity.LOSS, "log.end-missing", "log", _STATE,
                 f"the log ends at {store.log.max_physical_offset}",
                 f"its end at {end}, as the store was closed",
                 "look for a copy of the log's last files",
@@ -112,9 +98,11 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
 
 
 def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
-    state = StateFile.of(traces.root, traces.disk)
-    file, log = f"{OWN_DIRECTORY}/state", store.log
-    if not state.load():
+    state, file, log = traces.state_file, _STATE, store.log
+    slots = state.load()
+    _check_journal(state, findings)
+    _check_losses(traces, state, findings)
+    if not slots:
         if not state.is_damaged and not (log.max_physical_offset and traces.reput_wrote_last):
             return 0
         severity = Severity.DAMAGE
@@ -165,29 +153,32 @@ def _no_slot(traces: Traces, state: StateFile) -> str:
     return end_at(size) if size % _PAGES_SIZE else "no slot that is whole"
 
 
-def _check_ledger(traces: Traces, findings: Findings) -> int:
-    ledger = LossLedger(traces.root, traces.disk, system_clock)
-    if not traces.disk.exists(ledger.path):
-        return 0
-    file = os.path.relpath(ledger.path, traces.root)
+def _check_journal(state: StateFile, findings: Findings) -> None:
+    if state.is_damaged or not state.damage:
+        return
+    findings.add(
+        finding_of_file(
+            Severity.DAMAGE, "reput.journal", "reput", _STATE, state.damage,
+            "losses, next queue offsets, ranges of checksums and ends of queues",
+            "put the file back from a copy; else the next opening keeps a copy of it, and goes on "
+            "with what can be read: queues without messages may begin at 0 again, and a record "
+            "that has lost its checksum may not be noticed",
+            position=state.damaged_at,
+        )
+    )  # fmt: skip
+
+
+def _check_losses(traces: Traces, state: StateFile, findings: Findings) -> None:
+    ledger = LossLedger(state, system_clock)
     ledger.load(writable=False)
-    if ledger.damaged_count:
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.ledger", "reput", file,
-                f"{ledger.damaged_count} lines that cannot be read", "one JSON object on each line",
-                "nothing: the next opening keeps a copy and goes on with the others",
-            )
-        )  # fmt: skip
     if ledger.entries:
         findings.add(
             finding_of_file(
-                Severity.NOTICE, "reput.losses", "reput", file,
+                Severity.NOTICE, "reput.losses", "reput", _STATE,
                 f"{len(ledger.entries)} recorded losses", "none",
                 f"see them: reput losses {shlex.quote(traces.root)}",
             )
         )  # fmt: skip
-    return 1
 
 
 def _check_records(traces: Traces, findings: Findings) -> int:
@@ -197,7 +188,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
             findings.add(
                 finding_of_file(
                     Severity.WARNING, "reput.suspended", "reput",
-                    f"{OWN_DIRECTORY}/state",
+                    _STATE,
                     f"the plugin {name} is {traces.records.load(name).state}", "running",
                     f"reput resume {shlex.quote(traces.root)} {name}",
                 )
@@ -215,60 +206,12 @@ def _check_records(traces: Traces, findings: Findings) -> int:
     return len(names)
 
 
-def _check_checked(traces: Traces, findings: Findings) -> int:
-    file = f"{OWN_DIRECTORY}/record-crc.json"
-    if not traces.disk.exists(os.path.join(traces.root, file)):
-        return 0
-    if CheckedNote(traces.root, traces.disk).recorded is None:
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.record-crc", "reput", file,
-                "bytes other than the bytes that were written",
-                "the ranges of the log in which every record has a checksum of its own",
-                "put it back from a copy: without it a record that has lost its checksum is not "
-                "noticed", position=0,
-            )
-        )  # fmt: skip
-    return 1
-
-
-def _check_json(traces: Traces, findings: Findings) -> int:
-    """Check queue floors and reaches, and that each dead letter can be read."""
-    told: list[str] = []
-    floors = QueueFloors(traces.root, traces.disk, damaged=told.append)
-    _ = floors.known
-    if told:
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.queue-offsets", "reput",
-                f"{OWN_DIRECTORY}/queue-offsets.json", told[0].rpartition(": ")[2],
-                "next queue offsets by topic and queue",
-                "put it back from a copy: without it queues without messages begin at 0 again",
-                position=0,
-            )
-        )  # fmt: skip
+def _check_letters(traces: Traces, findings: Findings) -> int:
+    """Check that each dead letter can be read."""
     count = 0
-    own = os.path.join(traces.root, OWN_DIRECTORY)
-    for entry in traces.disk.list(own):
-        if not (entry.name.startswith("queues-") and entry.name.endswith(".json")):
-            continue
+    for entry in traces.disk.list(os.path.join(traces.root, OWN_DIRECTORY, "dead-letters")):
         count += 1
-        try:
-            if not isinstance(json.loads(traces.disk.read_file(entry.path, _JSON_MAX)), dict):
-                raise ValueError("no object")
-        except (OSError, ValueError, RecursionError) as error:
-            findings.add(
-                finding_of_file(
-                    Severity.DAMAGE, "reput.queue-reaches", "reput",
-                    f"{OWN_DIRECTORY}/{entry.name}",
-                    cut_json(traces.disk, entry.path) or str(error), "how far queues reach",
-                    "nothing: the next close writes it again", position=0,
-                )
-            )  # fmt: skip
-    letters = os.path.join(own, "dead-letters")
-    for entry in traces.disk.list(letters):
-        count += 1
-        data = traces.disk.read_file(entry.path, _JSON_MAX)
+        data = traces.disk.read_file(entry.path, _LETTERS_MAX)
         for number, line in enumerate(data.split(b"\n"), 1):
             try:
                 if line.strip():

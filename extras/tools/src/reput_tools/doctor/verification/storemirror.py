@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
-from reput.files import OWN_DIRECTORY, file_name, is_file_name, is_system_name
+from reput.files import OWN_DIRECTORY, Disk, file_name, is_file_name, is_system_name
+from reput.log import StateFile
 from reput.storefiles import Manifest
 from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity, end_at
 from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG
-from reput_tools.offline import inspect_store
 
 if TYPE_CHECKING:
-    from reput.files import Disk
     from reput_tools.doctor.verification.directorysurvey import Survey
 
 __all__ = ["mirror_of"]
@@ -99,28 +98,30 @@ def _mirror_own(
     own = os.path.join(surveyed.root, OWN_DIRECTORY)
     made = os.path.join(root, OWN_DIRECTORY)
     os.mkdir(made)
-    manifest_name = os.path.basename(Manifest.path(root))
+    state = StateFile.of(surveyed.root, surveyed.disk)
     for entry in surveyed.disk.list(own):
-        if entry.name not in _NOT_IN_OWN and entry.name != manifest_name:
+        if entry.name not in _NOT_IN_OWN and entry.path != state.path:
             os.symlink(entry.path, os.path.join(made, entry.name))
     try:
-        manifest = inspect_store(surveyed.root, follow_links=surveyed.disk.follows_links).manifest
+        manifest = Manifest.of(state)
     except (CorruptFileError, OSError):
         not_checked.append(
             NotChecked(
                 "reput",
-                "the manifest cannot be read: plugins and options are taken to be the usual ones",
+                "the state file cannot be read: plugins and options are taken to be the usual ones",
             )
         )
         return
-    if manifest is None:
+    copy = StateFile.of(root, Disk())
+    data = surveyed.disk.read_if_exists(state.path, 1 << 30)
+    if data is not None:
+        with open(copy.path, "wb") as file:
+            file.write(data)
+    if manifest is None or plugins is None or set(manifest.plugins) == set(plugins):
         return
-    names = manifest.plugins if plugins is None else plugins
-    left_out = set(manifest.plugins) - set(names)
+    left_out = set(manifest.plugins) - set(plugins)
     config = {name: each for name, each in manifest.config.items() if name not in left_out}
-    from reput.files import Disk
-
-    Manifest(tuple(names), config, manifest.master).save(root, Disk())
+    Manifest(tuple(plugins), config, manifest.master).save(copy)
 
 
 def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) -> None:

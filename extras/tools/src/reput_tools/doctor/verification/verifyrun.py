@@ -15,7 +15,13 @@ import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
 from reput.files import Disk, system_clock
 from reput.installhints import install_extra
-from reput.log import LOG_SECTION, LossLedger, files_grow, ledger_in
+from reput.log import (
+    LOG_SECTION,
+    LossLedger,
+    StateFile,
+    files_grow,
+    ledger_in,
+)
 from reput.plugin import installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import vouches
@@ -343,7 +349,7 @@ def _unreadable(text: str, root: str) -> Finding:
 
 def _recorded(root: str, disk: Disk) -> tuple[Loss, ...]:
     """Return the losses of the ledger on disk: a reader notes further ones for itself."""
-    ledger = LossLedger(root, disk, system_clock)
+    ledger = LossLedger(StateFile.of(root, disk), system_clock)
     try:
         ledger.load(writable=False)
     except OSError:

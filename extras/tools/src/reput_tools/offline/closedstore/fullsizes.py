@@ -45,7 +45,7 @@ def fill(closed: ClosedStore, sizes: Mapping[str, int]) -> bool:
         for entry in _files_below(os.path.join(closed.root, name), disk):
             _extend(entry.path, size, disk)
     log = {**manifest.config[LOG_SECTION], "grows": False}
-    attrs.evolve(manifest, config={**manifest.config, LOG_SECTION: log}).save(closed.root, disk)
+    attrs.evolve(manifest, config={**manifest.config, LOG_SECTION: log}).save(closed.state_file)
     return True
 
 

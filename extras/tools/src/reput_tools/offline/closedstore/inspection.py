@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.errors import PluginError
+from reput.errors import CorruptFileError, PluginError
 from reput.files import OWN_DIRECTORY, Disk, is_file_name, is_safe_name
 from reput.log import (
     CheckedNote,
@@ -96,11 +96,9 @@ class Traces:
     @property
     def is_only_rebuilt(self) -> bool:
         """Whether reput rebuilt files of a broker's directory, and never opened it to write."""
-        manifest = os.path.join(OWN_DIRECTORY, "manifest.json")
         try:
-            is_own = self.has_abort or self.closed is not None
-            return not is_own and not self.disk.exists(self._path(manifest))
-        except OSError:  # what may not be read is in a directory of reput
+            return not (self.has_abort or self.closed is not None or self.manifest is not None)
+        except (OSError, CorruptFileError):  # what cannot be read is in a directory of reput
             return False
 
     @property
@@ -169,7 +167,7 @@ class Traces:
     @property
     def checked_ranges(self) -> CheckedRanges:
         """Ranges of the log in which each record has a checksum of its own (`record_crc`)."""
-        return CheckedNote(self.root, self.disk).load(reput_wrote_last=self.reput_wrote_last)
+        return CheckedNote(self.state_file).load(reput_wrote_last=self.reput_wrote_last)
 
     @property
     def writer_pid(self) -> int | None:
@@ -213,9 +211,9 @@ class Traces:
         """Plugins and options of the last writer; None if reput has never written the store.
 
         Raises:
-            CorruptFileError: the file is not what reput writes.
+            CorruptFileError: the state file is damaged.
         """
-        return Manifest.load(self.root, self.disk)
+        return Manifest.of(self.state_file)
 
     def sections(self, config: Sections | None = None) -> Sections:
         """Return the store's options by section, with those of ``config`` on top."""
@@ -250,7 +248,7 @@ class Traces:
     @property
     def records(self) -> StoredPluginStates:
         """The records of plugins, and requests to the process that has the store open."""
-        return StoredPluginStates(self.root, self.disk)
+        return StoredPluginStates.of(self.root, self.disk)
 
     def dispatched_to(self, plugin: str) -> int | None:
         """Return the physical offset below which a plugin's files are on disk; None if unknown."""
@@ -273,7 +271,7 @@ class Traces:
         return AbortFile(self._path("abort"), self.disk)
 
     def _progress(self, plugin: str) -> ProgressEntry:
-        return self.state_file.entry(_checked(plugin))
+        return ProgressEntry(self.state_file, _checked(plugin))
 
 
 def _checked(plugin: str) -> str:

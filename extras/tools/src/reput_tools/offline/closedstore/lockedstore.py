@@ -171,7 +171,7 @@ class ClosedStore(Traces):
         self._forgotten(plugin)
         config = {name: options for name, options in manifest.config.items() if name != plugin}
         rest = tuple(name for name in used if name != plugin)
-        attrs.evolve(manifest, plugins=rest, config=config).save(self.root, self.disk)
+        attrs.evolve(manifest, plugins=rest, config=config).save(self.state_file)
         self.records.withdraw(plugin)
         self.records.forget(plugin)
 
@@ -249,7 +249,7 @@ class ClosedStore(Traces):
         checked = self.checked_ranges
         if checked.covers(end):
             # Nobody knows whether the records of these files have checksums of their own.
-            CheckedNote(self.root, self.disk).save(checked.until(end))
+            CheckedNote(self.state_file).save(checked.until(end))
         with self._files() as files:
             disk.make_directory(own, durable=True)
             disk.make_directory(files.directory, durable=True)

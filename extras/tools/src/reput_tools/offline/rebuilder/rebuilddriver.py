@@ -233,7 +233,7 @@ class _Rebuild:
         They are recorded before the old files go: RocketMQ may have removed messages without a
         record.
         """
-        floors = QueueFloors(self.root, self.disk, writable=not self.check)
+        floors = QueueFloors(self.closed.state_file, writable=not self.check)
         found = PluginSet(self.plugins.plugins, sections)
         for name, hooks in found.hooks.items():
             if hooks.queue_offsets is None:

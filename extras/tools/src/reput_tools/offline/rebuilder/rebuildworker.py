@@ -22,6 +22,7 @@ from reput.log import (
     Loss,
     LossLedger,
     QueueFloors,
+    StateFile,
     files_grow,
     log_files,
 )
@@ -91,7 +92,7 @@ class Worker:
         files = log_files(job.root, job.file_size, self.disk, self._pool, grows=self._grows)
         passes_over = (lambda text: None) if job.passes_over_damage else None
         files.load(writable=False, damaged=passes_over)
-        ledger = LossLedger(job.root, self.disk, system_clock)
+        ledger = LossLedger(StateFile.of(job.root, self.disk), system_clock)
         ledger.load(writable=False)
         for start, end in job.damaged:
             # In memory only: plugins then keep the places of what cannot be read.

@@ -1,0 +1,306 @@
+"""`StateFile`: what a store knows about itself beside its log and its queues: ``reput/state``.
+
+What moves with each flush is in two *slots*, which are written in turn, so that a torn write leaves
+the other slot: how far the log and the files of each plugin are on disk, where the log begins, and
+the states of plugins. All entries of a slot are written at once: they never disagree.
+
+What changes rarely, and may be long, is in the *journal* behind the slots: losses, floors of queue
+offsets, ranges of checksums, and what plugins note. A change appends to it.
+
+A few values that must survive every damage are in both: the plugins and options of the store. The
+bytes are described in `reput.log.stateblocks`.
+
+The file is replaced as a whole if it does not exist, if slots need more space, if it is damaged, or
+if the journal has grown to more than twice what counts in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import attrs
+
+from reput.files.filenames import OWN_DIRECTORY
+from reput.files.mappedfilequeue import unused_path
+from reput.log.stateblocks import (
+    JOURNAL,
+    PAGE_SIZE,
+    SLOT,
+    VERSION,
+    Block,
+    Contents,
+    Entry,
+    block_of,
+    contents_of,
+)
+from reput.signalsafe import new_lock
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+    from reput.log.stateblocks import Entries
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["HEAD", "LOG", "StateFile"]
+
+LOG: Final = ".log"
+"""Name of the entry that says how far the log is on disk."""
+HEAD: Final = ".head"
+"""Name of the entry that says where the log begins."""
+
+_NAME: Final = "state"
+_SIZE_MAX: Final = 1 << 30  # bytes that are read: queue ends of some ten million queues
+_TRIES: Final = 3  # how often a reader reads slots that another process may be writing
+_SLACK: Final = 1 << 16  # bytes of a journal that no longer count and are left
+
+
+@attrs.define(eq=False, slots=False)  # `contents` and `known` are kept in the object's dictionary
+class StateFile:
+    """Reads and writes the state file of one store; a writer uses one object for all entries."""
+
+    path: str
+    disk: Disk
+    unreadable: Callable[[OSError], None] | None = None
+    """Called if the file cannot be read, which then counts as missing; if None, it raises."""
+    sequence: int = 0
+    """Of the newest slot; increases with each write."""
+    is_damaged: bool = False
+    """Whether the file existed when it was read last, and no slot was whole."""
+    _lock: Any = attrs.field(factory=new_lock)
+
+    @classmethod
+    def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
+        """Return the state file of the store at ``root``."""
+        return cls(os.path.join(root, OWN_DIRECTORY, _NAME), disk, unreadable)
+
+    def again(self) -> StateFile:
+        """Return the same file to be read from disk, where another process may write it."""
+        return StateFile(self.path, self.disk, self.unreadable)
+
+    # ------------------------------------------------------------------ reading
+
+    def load(self) -> list[Entries]:
+        """Read the file again; return the entries of its whole slots, newest first."""
+        known: Contents | None = self.__dict__.get("contents")
+        if known is not None and known.slots:
+            found = self._read(2 * known.slot_size)
+            same = (known.generation, known.slot_size, known.slots[0].journal_end)
+            for slot in found.slots[:1]:
+                if (found.generation, found.slot_size, slot.journal_end) == same:
+                    return self._use(attrs.evolve(known, slots=found.slots))
+        return self._use(self._read(_SIZE_MAX))
+
+    @functools.cached_property
+    def contents(self) -> Contents:
+        """All that is in the file, as read or written last."""
+        self.load()
+        return self.contents
+
+    @functools.cached_property
+    def known(self) -> list[Entries]:
+        """The entries of slots, as read or written last: for a writer, which no other one joins."""
+        return self.load()
+
+    def value(self, name: str) -> bytes:
+        """Return a value of the journal, as read or written last; empty if it has none."""
+        return b"".join(self.contents.values.get(name, ()))
+
+    def names(self) -> list[str]:
+        """Return the names that have a value in the journal, sorted."""
+        return sorted(self.contents.values)
+
+    @property
+    def damaged_at(self) -> int | None:
+        """File position of the first bytes of the journal that are damaged; None if none are."""
+        return self.contents.damaged_at
+
+    @property
+    def damage(self) -> str:
+        """What is damaged in the file, as it was read last; empty if nothing is."""
+        known = self.contents
+        if self.is_damaged and known.version != VERSION:
+            return f"found format {known.version}, this release reads format {VERSION}"
+        if self.is_damaged:
+            return "none of its two slots is whole"
+        at = known.damaged_at
+        return "" if at is None else f"the journal is damaged at byte {at}"
+
+    def _read(self, size: int) -> Contents:
+        found = Contents()
+        for _ in range(_TRIES):
+            try:
+                data = self.disk.read_if_exists(self.path, size)
+            except OSError as error:
+                if self.unreadable is None:
+                    raise
+                self.unreadable(error)
+                return Contents()
+            found = contents_of(data or b"", slots_only=size < _SIZE_MAX)
+            found.exists = data is not None
+            if found.slots or not data:
+                break
+        return found
+
+    def _use(self, found: Contents) -> list[Entries]:
+        with self._lock:
+            self.contents = found
+            self.known = [slot.entries for slot in found.slots]
+            self.is_damaged = found.exists and not found.slots
+            self.sequence = found.slots[0].sequence if found.slots else self.sequence
+            return self.known
+
+    # ------------------------------------------------------------------ slots
+
+    def save(
+        self, changed: Mapping[str, bytes], forgotten: str = "", *, always: bool = False
+    ) -> None:
+        """Change values, in the older slot; on disk when this returns.
+
+        Args:
+            changed: new values, by entry.
+            forgotten: an entry that is removed.
+            always: whether the slot is written if nothing changes.
+        """
+        with self._lock:
+            known, sequence = self.contents, self.sequence + 1  # the older slot is overwritten
+            newest = self.known[0] if known.slots else {}
+            entries = dict(newest)
+            for name, value in changed.items():
+                if name not in entries or entries[name].value != value:
+                    entries[name] = Entry(sequence, value)
+            entries.pop(forgotten, None)
+            if known.slots and not always and entries == newest:
+                return
+            slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
+            data, position = block_of(SLOT, slot), sequence % 2 * known.slot_size
+            if not (
+                known.slots
+                and known.damaged_at is None
+                and len(data) <= known.slot_size
+                and self.disk.overwrite(self.path, data, position)
+            ):
+                self._replace(known, [slot, *known.slots[:1]])
+                return
+            known.slots = [slot, *known.slots[:1]]
+            self.sequence, self.known = sequence, [entries, *self.known[:1]]
+
+    def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
+        """Change values in both slots, and remove an entry."""
+        with self._lock:
+            for _ in range(2):
+                self.save(changed, forgotten, always=True)
+
+    # ------------------------------------------------------------------ journal
+
+    def note(self, changed: Mapping[str, bytes], *, adds: bool = False) -> None:
+        """Change values of the journal, all or none; on disk when this returns.
+
+        Args:
+            changed: new values, by name; an empty one removes the name.
+            adds: whether they are added to the ends of the values that there are.
+        """
+        with self._lock:
+            known = self.contents
+            sequence = known.sequence + 1
+            entries = {
+                name: Entry(known.begun.get(name, sequence) if adds else sequence, value)
+                for name, value in changed.items()
+            }
+            block = Block(known.slot_size, known.generation, sequence, known.end, entries)
+            data = block_of(JOURNAL, block)
+            is_whole = bool(known.slots) and known.damaged_at is None
+            if not (
+                is_whole
+                and not _is_wasteful(known, len(data))
+                and self.disk.overwrite(self.path, data, known.end)
+            ):
+                self._replace(known, known.slots, entries)
+                return
+            _apply(known, entries, sequence)
+            known.end += len(data)
+
+    def note_everywhere(self, changed: Mapping[str, bytes], others: Mapping[str, bytes]) -> None:
+        """Change values in the journal and in both slots; on disk when this returns.
+
+        Args:
+            changed: new values, by name, which survive any damage to one of them.
+            others: values that only the slots get, if the file does not exist yet.
+        """
+        with self._lock:
+            known = self.contents
+            if known.slots or known.values:
+                self.note(changed)
+                self.save_in_both(changed)
+                return
+            sequence = self.sequence + 2
+            entries = {
+                name: Entry(sequence, value) for name, value in {**others, **changed}.items()
+            }
+            slots = [Block(0, 0, sequence - older, 0, entries) for older in (0, 1)]
+            first = {name: Entry(1, value) for name, value in changed.items()}
+            self._replace(known, slots, first)
+
+    def _replace(
+        self, known: Contents, slots: list[Block], changed: Mapping[str, Entry] | None = None
+    ) -> None:
+        """Write the whole file again: slots, newest first, and the journal as one block.
+
+        Complete from the first moment: a reader would take an empty file for damaged. Both slots
+        count, or an older one could be read at a place that is not its own.
+        """
+        values = {name: list(pieces) for name, pieces in known.values.items()}
+        fresh = attrs.evolve(known, values=values, begun=dict(known.begun), damaged_at=None)
+        _apply(fresh, changed or {}, known.sequence + 1)
+        slots = slots or [Block(0, 0, self.sequence + 1, 0, {})]
+        generation = max(slots[0].sequence, known.generation + 1)
+        whole = {name: Entry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
+        needed = max(len(block_of(SLOT, slot)) for slot in slots)
+        size = -(-needed // PAGE_SIZE) * PAGE_SIZE
+        journal = block_of(JOURNAL, Block(size, generation, 1, 2 * size, whole)) if whole else b""
+        end = 2 * size + len(journal)
+        slots = [
+            attrs.evolve(slot, slot_size=size, generation=generation, journal_end=end)
+            for slot in slots
+        ]
+        halves = [b"", b""]
+        for slot in slots:
+            halves[slot.sequence % 2] = block_of(SLOT, slot)
+        if known.exists and self.damage:
+            self._keep_damaged()
+        data = b"".join([*(half.ljust(size, b"\0") for half in halves), journal])
+        try:
+            self.disk.replace(self.path, data)
+        except FileNotFoundError:  # the first note in a broker's directory
+            self.disk.make_directory(os.path.dirname(self.path), durable=True)
+            self.disk.replace(self.path, data)
+        fresh.values = {name: [entry.value] for name, entry in whole.items()}
+        fresh.begun = dict.fromkeys(whole, 1)
+        fresh.slots, fresh.slot_size, fresh.generation, fresh.end = slots, size, generation, end
+        fresh.sequence, fresh.exists = int(bool(whole)), True
+        self._use(fresh)
+
+    def _keep_damaged(self) -> None:
+        """Keep a copy of the file: what cannot be read now may be read by somebody."""
+        directory = os.path.dirname(self.path)
+        kept = unused_path(self.disk, directory, f"{_NAME}.damaged")
+        logger.warning("damaged file kept file=%s copy=%s damage=%s", self.path, kept, self.damage)
+        self.disk.replace(kept, self.disk.read_file(self.path, _SIZE_MAX))
+
+
+def _apply(contents: Contents, entries: Entries, sequence: int) -> None:
+    for name, (changed, value) in entries.items():
+        contents.add(name, changed, value, sequence)
+    contents.sequence = sequence
+
+
+def _is_wasteful(known: Contents, added: int) -> bool:
+    """Whether most of a journal no longer counts."""
+    size = known.end - 2 * known.slot_size + added
+    if size <= _SLACK:
+        return False
+    counts = sum(sum(map(len, pieces)) for pieces in known.values.values())
+    return size > 2 * counts + _SLACK

@@ -1,0 +1,44 @@
+"""`StateNotes`: values that a plugin keeps in its store's state file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reput.log.statefile import StateFile
+
+__all__ = ["StateNotes"]
+
+
+class StateNotes:
+    """Values that a plugin keeps in the journal of its store's state file.
+
+    A value is a pure function of the log, or it is needed only for speed: it may be lost with the
+    file.
+
+    Args:
+        plugin: the plugin's name.
+        state: the store's state file; None to keep values in this object.
+    """
+
+    def __init__(self, plugin: str = "", state: StateFile | None = None) -> None:
+        self._prefix = f"{plugin}/"
+        self._state = state
+        self._own: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes:
+        """Return a value as this process knows it; empty if there is none."""
+        if self._state is None:
+            return self._own.get(name, b"")
+        return self._state.value(self._prefix + name)
+
+    def save(self, name: str, value: bytes, *, adds: bool = False) -> None:
+        """Replace a value, or add to its end; on disk when this returns.
+
+        Raises:
+            OSError: it cannot be written; the value is unchanged.
+        """
+        if self._state is None:
+            self._own[name] = self._own.get(name, b"") + value if adds else value
+        else:
+            self._state.note({self._prefix + name: value}, adds=adds)
