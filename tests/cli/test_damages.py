@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from statefiles import forget_progress
 
 import reput
 from reput_tools.cli.messages.topiccensus import census
@@ -119,7 +120,7 @@ def test_holes_that_opening_found_and_their_neighbours_are_all_listed(tmp_path):
     for number in (8, 9, 12):
         change(tmp_path, places[number][0] + 90)
     (tmp_path / "abort").touch()
-    (tmp_path / "reput" / "state").unlink(missing_ok=True)
+    forget_progress(tmp_path)
     (tmp_path / "checkpoint").unlink(missing_ok=True)
 
     found, counted = listed(tmp_path)

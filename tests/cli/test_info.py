@@ -216,7 +216,9 @@ def test_the_state_file_is_shown_entry_by_entry(run, plugin_store) -> None:
     damaged = run("info", path, "--state")
 
     entries = {entry["name"]: entry for entry in state["entries"]}
-    assert entries.keys() == {".log", ".head", "notes", "notes/state"}
+    assert entries.keys() == {".log", ".head", ".manifest", "notes", "notes/state"}
+    assert [each["name"] for each in state["journal"]] == [".manifest"]
+    assert entries[".manifest"]["manifest"]["plugins"] == ["notes"]
     assert [entries[name]["physical_offset"] for name in (".log", "notes")] == [end, end]
     assert entries[".log"]["closed"] is not None
     assert entries["notes/state"]["record"]["state"] == "running"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from statefiles import forget_progress
 
 import reput
 from reput_tools.cli.kit.exitcodes import ExitCode
@@ -17,7 +18,7 @@ def damaged(plain_store):
     bytes_of[bytes_of.index(b"body 5\x06orders")] ^= 1
     first.write_bytes(bytes_of)
     (path / "abort").touch()
-    (path / "reput" / "state").unlink(missing_ok=True)
+    forget_progress(path)
     (path / "checkpoint").unlink(missing_ok=True)
     return path
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from pathlib import Path
 
 import pytest
+from statefiles import forget_progress
 
 import reput
 from reput.errors import ReplicaError
@@ -188,7 +188,7 @@ def test_files_that_a_replica_removes_keep_their_queue_offsets(tmp_path, clock):
         assert replica.trim_log(base).min_physical_offset == base
         assert replica.log.max_physical_offset == len(data)
     shutil.rmtree(root / "consumequeue")  # nothing but the floors knows of "early" now
-    os.remove(root / "reput" / "state")
+    forget_progress(root)
     with opened(root, clock, plugins) as replica:
         replica.promote()
         assert replica.put(reput.Message("early", b"x", 0)).queue_offset == 20

@@ -406,7 +406,7 @@ def test_a_plugin_that_the_manifest_cannot_name_is_closed_and_not_added(tmp_path
         def reput_close(self):
             self.closed += 1
 
-    disk, plugin = FaultyDisk(operations={"rename"}, below="manifest"), Closing()
+    disk, plugin = FaultyDisk(operations={"write"}, below="state"), Closing()
     with open_with(tmp_path, disk=disk, threads=threads) as store:
         offsets = put(store, 3)
         disk.fail_at, disk.lasting = 1, True
@@ -424,7 +424,7 @@ def test_a_plugin_that_the_manifest_cannot_name_is_closed_and_not_added(tmp_path
 
 @pytest.mark.parametrize("threads", [True, False])
 def test_a_plugin_that_the_manifest_still_names_is_not_removed_and_goes_on(tmp_path, threads):
-    disk, plugin = FaultyDisk(operations={"rename"}, below="manifest"), NotesPlugin()
+    disk, plugin = FaultyDisk(operations={"write"}, below="state"), NotesPlugin()
     with open_with(tmp_path, plugin, disk=disk, threads=threads) as store:
         offsets = put(store, 3)
         assert store.wait_dispatched(10)
@@ -433,6 +433,7 @@ def test_a_plugin_that_the_manifest_still_names_is_not_removed_and_goes_on(tmp_p
         with pytest.raises(OSError, match="No space"):
             store.remove_plugin("notes")
 
+        disk.mend()
         offsets += put(store, 2)
         assert store.wait_dispatched(10)
         assert notes_of(store).state == "running"

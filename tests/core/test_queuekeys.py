@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from statefiles import forget_progress
 
 import reput
 from reput.record import queue_keys, queue_of_key
@@ -35,7 +34,7 @@ def test_a_key_gives_back_topic_and_queue_id(code, queue_id):
 
 def test_queue_offsets_counted_from_the_log_ignore_a_negative_queue_id(tmp_path):
     store_with_negative_queue_id(tmp_path)
-    os.remove(tmp_path / "reput" / "state")
+    forget_progress(tmp_path)
     (tmp_path / "abort").touch()
 
     with reput.open(tmp_path, plugins=(), config=SMALL) as store:

@@ -47,9 +47,7 @@ def test_all_commands_count_the_same_messages_where_some_are_lost(run, root, tmp
     assert verified["messages"] - verified["fillers"] == 120 - lost
 
 
-@pytest.mark.parametrize(
-    ("missing", "kind"), [("checkpoint", "checkpoint.missing"), ("reput/state", "reput.state")]
-)
+@pytest.mark.parametrize(("missing", "kind"), [("checkpoint", "checkpoint.missing")])
 def test_a_file_that_the_next_opening_writes_is_a_notice_and_needs_no_repair(
     missing, kind, run, root, tmp_path
 ):

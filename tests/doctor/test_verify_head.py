@@ -135,6 +135,6 @@ def test_without_a_note_nobody_knows_where_the_log_began(root):
 
     report = checked(root)
 
-    assert kinds(report) == ["reput.state"]
+    assert kinds(report) == ["reput.manifest", "reput.state"]
     (unknown,) = [each.reason for each in report.not_checked if each.part == "log"]
     assert f"before physical offset {FILE_SIZE} are missing, because reput/state" in unknown

@@ -8,6 +8,7 @@ import struct
 import zlib
 
 import pytest
+from statefiles import forget_progress
 from verifiedstores import (
     FILE_SIZE,
     START,
@@ -235,7 +236,7 @@ def test_a_store_time_that_goes_back_is_told(root):
 def test_what_a_recorded_loss_left_out_is_no_gap(root):
     place = places(root)[50][0]
     flip_log(root, place + 100)
-    (root / "reput" / "state").unlink()
+    forget_progress(root)
     (root / "abort").write_text("")
     with reput.open(root, threads=False) as store:  # fills the damaged record
         store.wait_dispatched()
@@ -327,7 +328,7 @@ def test_a_put_that_a_kill_interrupted_is_no_loss(tmp_path):
     root = own_store(tmp_path / "store", count=126)
     place = places(root)[-1][0]
     changed(root, place, 0, ">i", 0)  # a writer writes the size last
-    (root / "reput" / "state").unlink()
+    forget_progress(root)
     (root / "abort").write_text("")
 
     report = checked(root)

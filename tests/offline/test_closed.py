@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 from openstores import plugin, put
+from statefiles import forget_progress
 
 import reput
 from reput.errors import (
@@ -370,7 +371,7 @@ def test_a_crash_while_files_are_appended_leaves_a_log_that_is_shorter_and_valid
 
 def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
     filled(tmp_path, 3)
-    (tmp_path / "reput" / "state").unlink()
+    forget_progress(tmp_path)
     before = snapshot(tmp_path / "commitlog")
 
     with (

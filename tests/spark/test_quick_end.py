@@ -6,6 +6,7 @@ import struct
 import zlib
 
 import pytest
+from statefiles import forget_progress
 
 import reput
 from reput_arrow.logs import openlog as logs
@@ -141,7 +142,7 @@ def test_what_a_writer_is_putting_is_no_damage(tmp_path):
     """Of many records that are put at once, the first one's size is written last."""
     store_of(tmp_path, [b"x" * 600 for _ in range(400)])
     whole = offsets_of(tmp_path)
-    (tmp_path / "reput" / "state").unlink()
+    forget_progress(tmp_path)
     with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(whole[-9])
         file.write(bytes(4))

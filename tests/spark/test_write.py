@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statefiles import forget_progress
 from writtenstores import (
     FILE_SIZE,
     NOW,
@@ -331,7 +332,7 @@ def test_a_store_with_record_checksums_gets_them(tmp_path):
 
     write(tmp_path / "store", [[rows_of(0, 300)], [rows_of(1, 30)]])
 
-    (tmp_path / "store" / "reput" / "state").unlink()  # so that opening reads all there is
+    forget_progress(tmp_path / "store")  # so that opening reads all there is
     with reput.open(tmp_path / "store", "r", plugins=()) as store:
         assert store.recovery.finding is None
         assert store.recovery.message_count >= 30
@@ -444,7 +445,7 @@ def test_a_store_that_was_opened_meanwhile_is_refused_at_the_end(tmp_path):
 
 def test_a_damaged_store_is_refused(tmp_path):
     write(tmp_path / "store", [[rows_of(0, 50)]])
-    (tmp_path / "store" / "reput" / "state").unlink()
+    forget_progress(tmp_path / "store")
     file = tmp_path / "store" / "commitlog" / f"{0:020d}"
     data = bytearray(file.read_bytes())
     data[90] ^= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from statefiles import value_of
+from statefiles import forget_progress, value_of
 
 import reput
 from reput.record.layout import FILLER_TOPIC
@@ -43,9 +43,7 @@ def open_store(
 
 def killed(root):
     """Make a store that was closed one whose writer was killed before it flushed anything."""
-    own = os.path.join(root, "reput")
-    if os.path.exists(os.path.join(own, "state")):
-        os.remove(os.path.join(own, "state"))
+    forget_progress(root)
     if os.path.exists(os.path.join(root, "checkpoint")):
         os.remove(os.path.join(root, "checkpoint"))
     with open(os.path.join(root, "abort"), "w", encoding="ascii") as file:

@@ -13,6 +13,7 @@ __all__ = [
     "change_manifest",
     "damage_journal",
     "forget",
+    "forget_progress",
     "manifest_of",
     "put_value",
     "state_of",
@@ -54,6 +55,12 @@ def forget(root, *names: str) -> None:
     state = state_of(root)
     for name in names:
         state.save_in_both({}, name)
+
+
+def forget_progress(root) -> None:
+    """Remove all that moves with a flush, as if nobody had flushed the store."""
+    state = state_of(root)
+    forget(root, *(name for slot in state.known[:1] for name in slot if name != MANIFEST))
 
 
 def damage_journal(root) -> int:

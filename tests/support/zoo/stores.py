@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
+from statefiles import forget_progress
 
 import reput
 from reput.record import Decoder, End, MessageView
@@ -171,10 +172,10 @@ def _message(number: int) -> reput.Message:
 
 def _kill(root: str) -> None:
     """Leave the store as a killed writer does that has flushed nothing."""
-    for name in ("reput/state", "checkpoint"):
-        path = os.path.join(root, name)
-        if os.path.exists(path):
-            os.unlink(path)
+    forget_progress(root)
+    path = os.path.join(root, "checkpoint")
+    if os.path.exists(path):
+        os.unlink(path)
     with open(os.path.join(root, "abort"), "w", encoding="ascii") as file:
         file.write("1")
 

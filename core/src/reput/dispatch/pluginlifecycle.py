@@ -130,10 +130,10 @@ class PluginLifecycle:
                 if was_running:
                     runner.suspend(Stopped.BY_USER)  # it stays a member
                 raise
-            if was_running:
-                self.plugin_flusher.flush_plugin(runner)
             narrower = self.plugins.without(name)
             try:
+                if was_running:
+                    self.plugin_flusher.flush_plugin(runner)
                 self._save_manifest(narrower, self.sections, self.opener.log.master)
             except BaseException:
                 if was_running and runner.cut_to is None:

@@ -55,7 +55,7 @@ HEAD: Final = ".head"
 _NAME: Final = "state"
 _SIZE_MAX: Final = 1 << 30  # bytes that are read: queue ends of some ten million queues
 _TRIES: Final = 3  # how often a reader reads slots that another process may be writing
-_SLACK: Final = 1 << 16  # bytes of a journal that no longer count and are left
+_SLACK: Final = 4096  # bytes of a journal that no longer count and are left: an opening reads them
 
 
 @attrs.define(eq=False, slots=False)  # `contents` and `known` are kept in the object's dictionary
@@ -70,6 +70,8 @@ class StateFile:
     """Of the newest slot; increases with each write."""
     is_damaged: bool = False
     """Whether the file existed when it was read last, and no slot was whole."""
+    _is_replaced: bool = False
+    """Whether the file is being replaced, or that has failed: then it is replaced again."""
     _lock: Any = attrs.field(factory=new_lock)
 
     @classmethod
@@ -85,14 +87,18 @@ class StateFile:
 
     def load(self) -> list[Entries]:
         """Read the file again; return the entries of its whole slots, newest first."""
-        known: Contents | None = self.__dict__.get("contents")
-        if known is not None and known.slots:
-            found = self._read(2 * known.slot_size)
-            same = (known.generation, known.slot_size, known.slots[0].journal_end)
-            for slot in found.slots[:1]:
-                if (found.generation, found.slot_size, slot.journal_end) == same:
-                    return self._use(attrs.evolve(known, slots=found.slots))
-        return self._use(self._read(_SIZE_MAX))
+        with self._lock:
+            known: Contents | None = self.__dict__.get("contents")
+            if known is not None and known.slots:
+                slots, same = known.slots, (known.generation, known.slots[0].journal_end)
+                found = self._read(2 * known.slot_size)
+                if known.slots is not slots:  # a signal handler has written meanwhile
+                    return self.known
+                if found.slots and same == (found.generation, found.slots[0].journal_end):
+                    known.slots = found.slots
+                    return self._use(known)
+            found = self._read(_SIZE_MAX)
+            return self._use(found) if self.__dict__.get("contents") is known else self.known
 
     @functools.cached_property
     def contents(self) -> Contents:
@@ -120,7 +126,7 @@ class StateFile:
 
     @property
     def damage(self) -> str:
-        """What is damaged in the file, as it was read last; empty if nothing is."""
+        """Which part of the file is damaged, as it was read last; empty if none is."""
         known = self.contents
         if self.is_damaged and known.version != VERSION:
             return f"found format {known.version}, this release reads format {VERSION}"
@@ -166,27 +172,27 @@ class StateFile:
             always: whether the slot is written if nothing changes.
         """
         with self._lock:
-            known, sequence = self.contents, self.sequence + 1  # the older slot is overwritten
-            newest = self.known[0] if known.slots else {}
-            entries = dict(newest)
-            for name, value in changed.items():
-                if name not in entries or entries[name].value != value:
-                    entries[name] = Entry(sequence, value)
-            entries.pop(forgotten, None)
-            if known.slots and not always and entries == newest:
-                return
-            slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
-            data, position = block_of(SLOT, slot), sequence % 2 * known.slot_size
-            if not (
-                known.slots
-                and known.damaged_at is None
-                and len(data) <= known.slot_size
-                and self.disk.overwrite(self.path, data, position)
-            ):
-                self._replace(known, [slot, *known.slots[:1]])
-                return
-            known.slots = [slot, *known.slots[:1]]
-            self.sequence, self.known = sequence, [entries, *self.known[:1]]
+            while True:  # again if a signal handler has written meanwhile
+                known, sequence = self.contents, self.sequence + 1  # the older slot is overwritten
+                newest = self.known[0] if known.slots else {}
+                entries = dict(newest)
+                for name, value in changed.items():
+                    if name not in entries or entries[name].value != value:
+                        entries[name] = Entry(sequence, value)
+                entries.pop(forgotten, None)
+                if known.slots and not always and entries == newest:
+                    return
+                slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
+                data, slots = block_of(SLOT, slot), [slot, *known.slots[:1]]
+                position = sequence % 2 * known.slot_size
+                fits = self._is_whole(known) and len(data) <= known.slot_size
+                if not (fits and self.disk.overwrite(self.path, data, position)):
+                    if self._replace(known, slots, {}):
+                        return
+                elif self.contents is known and self.sequence == sequence - 1:
+                    known.slots = slots
+                    self.sequence, self.known = sequence, [entries, *self.known[:1]]
+                    return
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
         """Change values in both slots, and remove an entry."""
@@ -201,27 +207,26 @@ class StateFile:
 
         Args:
             changed: new values, by name; an empty one removes the name.
-            adds: whether they are added to the ends of the values that there are.
+            adds: whether they are added to the ends of the known values.
         """
         with self._lock:
-            known = self.contents
-            sequence = known.sequence + 1
-            entries = {
-                name: Entry(known.begun.get(name, sequence) if adds else sequence, value)
-                for name, value in changed.items()
-            }
-            block = Block(known.slot_size, known.generation, sequence, known.end, entries)
-            data = block_of(JOURNAL, block)
-            is_whole = bool(known.slots) and known.damaged_at is None
-            if not (
-                is_whole
-                and not _is_wasteful(known, len(data))
-                and self.disk.overwrite(self.path, data, known.end)
-            ):
-                self._replace(known, known.slots, entries)
-                return
-            _apply(known, entries, sequence)
-            known.end += len(data)
+            while True:  # again if a signal handler has written meanwhile
+                known = self.contents
+                sequence = known.sequence + 1
+                entries = {
+                    name: Entry(known.begun.get(name, sequence) if adds else sequence, value)
+                    for name, value in changed.items()
+                }
+                block = Block(known.slot_size, known.generation, sequence, known.end, entries)
+                data = block_of(JOURNAL, block)
+                fits = self._is_whole(known) and not _is_wasteful(known, len(data))
+                if not (fits and self.disk.overwrite(self.path, data, known.end)):
+                    if self._replace(known, known.slots, entries):
+                        return
+                elif self.contents is known and known.sequence == sequence - 1:
+                    _apply(known, entries, sequence)
+                    known.end += len(data)
+                    return
 
     def note_everywhere(self, changed: Mapping[str, bytes], others: Mapping[str, bytes]) -> None:
         """Change values in the journal and in both slots; on disk when this returns.
@@ -242,46 +247,40 @@ class StateFile:
             }
             slots = [Block(0, 0, sequence - older, 0, entries) for older in (0, 1)]
             first = {name: Entry(1, value) for name, value in changed.items()}
-            self._replace(known, slots, first)
+            if not self._replace(known, slots, first):
+                self.note_everywhere(changed, others)
 
-    def _replace(
-        self, known: Contents, slots: list[Block], changed: Mapping[str, Entry] | None = None
-    ) -> None:
+    def _is_whole(self, known: Contents) -> bool:
+        """Whether the file may be changed in place."""
+        return bool(known.slots) and known.damaged_at is None and not self._is_replaced
+
+    def _replace(self, known: Contents, slots: list[Block], changed: Mapping[str, Entry]) -> bool:
         """Write the whole file again: slots, newest first, and the journal as one block.
 
         Complete from the first moment: a reader would take an empty file for damaged. Both slots
         count, or an older one could be read at a place that is not its own.
+
+        Returns:
+            False if a signal handler has written meanwhile.
         """
         values = {name: list(pieces) for name, pieces in known.values.items()}
         fresh = attrs.evolve(known, values=values, begun=dict(known.begun), damaged_at=None)
-        _apply(fresh, changed or {}, known.sequence + 1)
-        slots = slots or [Block(0, 0, self.sequence + 1, 0, {})]
-        generation = max(slots[0].sequence, known.generation + 1)
+        _apply(fresh, changed, known.sequence + 1)
         whole = {name: Entry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
-        needed = max(len(block_of(SLOT, slot)) for slot in slots)
-        size = -(-needed // PAGE_SIZE) * PAGE_SIZE
-        journal = block_of(JOURNAL, Block(size, generation, 1, 2 * size, whole)) if whole else b""
-        end = 2 * size + len(journal)
-        slots = [
-            attrs.evolve(slot, slot_size=size, generation=generation, journal_end=end)
-            for slot in slots
-        ]
-        halves = [b"", b""]
-        for slot in slots:
-            halves[slot.sequence % 2] = block_of(SLOT, slot)
+        data = _laid_out(fresh, slots or [Block(0, 0, self.sequence + 1, 0, {})], whole)
         if known.exists and self.damage:
             self._keep_damaged()
-        data = b"".join([*(half.ljust(size, b"\0") for half in halves), journal])
+        # A signal handler cannot know which file is there.
+        self._is_replaced = True
         try:
             self.disk.replace(self.path, data)
         except FileNotFoundError:  # the first note in a broker's directory
             self.disk.make_directory(os.path.dirname(self.path), durable=True)
             self.disk.replace(self.path, data)
-        fresh.values = {name: [entry.value] for name, entry in whole.items()}
-        fresh.begun = dict.fromkeys(whole, 1)
-        fresh.slots, fresh.slot_size, fresh.generation, fresh.end = slots, size, generation, end
-        fresh.sequence, fresh.exists = int(bool(whole)), True
-        self._use(fresh)
+        self._is_replaced = self.contents is not known
+        if not self._is_replaced:
+            self._use(fresh)
+        return not self._is_replaced
 
     def _keep_damaged(self) -> None:
         """Keep a copy of the file: what cannot be read now may be read by somebody."""
@@ -289,6 +288,26 @@ class StateFile:
         kept = unused_path(self.disk, directory, f"{_NAME}.damaged")
         logger.warning("damaged file kept file=%s copy=%s damage=%s", self.path, kept, self.damage)
         self.disk.replace(kept, self.disk.read_file(self.path, _SIZE_MAX))
+
+
+def _laid_out(fresh: Contents, slots: list[Block], whole: Mapping[str, Entry]) -> bytes:
+    """Return the bytes of a new file, and note in ``fresh`` where all is."""
+    needed = max(len(block_of(SLOT, slot)) for slot in slots)
+    size = fresh.slot_size = -(-needed // PAGE_SIZE) * PAGE_SIZE
+    generation = fresh.generation = max(slots[0].sequence, fresh.generation + 1)
+    first = Block(size, generation, 1, 2 * size, whole)
+    journal = block_of(JOURNAL, first) if whole else b""
+    fresh.end = 2 * size + len(journal)
+    halves = [b"", b""]
+    fresh.slots = []
+    for slot in slots:
+        laid = attrs.evolve(slot, slot_size=size, generation=generation, journal_end=fresh.end)
+        fresh.slots.append(laid)
+        halves[slot.sequence % 2] = block_of(SLOT, laid)
+    fresh.values = {name: [entry.value] for name, entry in whole.items()}
+    fresh.begun = dict.fromkeys(whole, 1)
+    fresh.sequence, fresh.exists = int(bool(whole)), True
+    return b"".join((halves[0].ljust(size, b"\0"), halves[1].ljust(size, b"\0"), journal))
 
 
 def _apply(contents: Contents, entries: Entries, sequence: int) -> None:

@@ -27,7 +27,7 @@ class StateNotes:
         self._own: dict[str, bytes] = {}
 
     def read(self, name: str) -> bytes:
-        """Return a value as this process knows it; empty if there is none."""
+        """Return a value as this process knows it; empty if it was never noted."""
         if self._state is None:
             return self._own.get(name, b"")
         return self._state.value(self._prefix + name)

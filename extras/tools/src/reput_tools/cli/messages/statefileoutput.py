@@ -17,7 +17,7 @@ __all__ = ["STATE_FILE_KEYS", "print_state_file", "state_file_document"]
 STATE_FILE_KEYS: Final = {
     "sequence": "of the slot that counts; it increases with each write. `state` needs `--state`, "
     "and is null without the file",
-    "damage": "what is damaged in the file; empty if nothing is",
+    "damage": "the damage to the file; empty without any",
     "entries[].name": "`.log`, `.head`, `.manifest`, a plugin, or a plugin followed by `/state`",
     "entries[].changed": "sequence of the slot in which the value changed last",
     "entries[].physical_offset": "of a progress: everything below it is on disk",

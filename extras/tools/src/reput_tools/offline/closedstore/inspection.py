@@ -97,7 +97,9 @@ class Traces:
     def is_only_rebuilt(self) -> bool:
         """Whether reput rebuilt files of a broker's directory, and never opened it to write."""
         try:
-            return not (self.has_abort or self.closed is not None or self.manifest is not None)
+            if self.has_abort or self.reput_wrote_last:
+                return False
+            return self.closed is None and self.manifest is None
         except (OSError, CorruptFileError):  # what cannot be read is in a directory of reput
             return False
 
