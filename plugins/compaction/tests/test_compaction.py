@@ -23,13 +23,14 @@ HOUR = 3_600_000
 pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 
 
-def open_store(root, clock=None, disk=None, plugins=("compaction",), **options):
+def open_store(root, clock=None, disk=None, plugins=("compaction",), mode="w", **options):
     config = {
         "commitlog": {"file_size": 1 << 16},
         "compaction": {"topics": ["t"], **options},
     }
     return reput.open(
         root,
+        mode,
         plugins=list(plugins),
         config=config,
         threads=False,
@@ -142,11 +143,50 @@ def test_a_tombstone_that_is_the_newest_message_is_no_reason_for_another_run(tmp
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("is_older", [True, False])
-@pytest.mark.parametrize("is_noted", [True, False])
-def test_compacted_messages_of_another_log_give_way_to_those_of_this_one(
-    tmp_path, is_noted, is_older, more
+def test_compacted_messages_of_another_log_give_way_to_those_of_this_one(tmp_path, is_older, more):
+    root, clock = tmp_path / "store", ManualClock()
+    with_files_of_another_log(root, clock, is_older=is_older)
+
+    with open_store(root, clock) as store:
+        put(store, *[("a", b"6")] * more)
+        latest = {key: body for _, key, body in read(store)}
+
+    assert latest == {"a": b"6" if more else b"3", "b": b"2"}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("log", ["older", "another", "empty", "damaged"])
+def test_messages_without_notes_that_the_log_does_not_have_are_refused_and_stay(
+    tmp_path, log, is_clean
 ):
-    root, other, clock = tmp_path / "store", tmp_path / "other", ManualClock()
+    root, clock = tmp_path / "store", ManualClock()
+    with_files_of_another_log(root, clock, is_older=log == "older")
+    shutil.rmtree(root / "reput/compaction")  # as a broker leaves them
+    if log == "empty":
+        for part in ("commitlog", "reput"):
+            shutil.rmtree(root / part)
+        (root / "commitlog").mkdir()
+    if log == "damaged":
+        (root / "compaction/compactionLog/t/0/00000000000000000000").unlink()
+        shutil.rmtree(root / "commitlog")
+        (root / "commitlog").mkdir()
+    if not is_clean:
+        (root / "abort").touch()
+    kept = files_below(root / "compaction")
+
+    with open_store(root, clock) as store:
+        (state,) = store.plugins()
+
+    assert "ut the " in str(state.last_error)
+    assert files_below(root / "compaction") == kept
+    if log != "damaged":
+        with open_store(root, clock, mode="r") as store:
+            first = 3 if log == "older" else 0
+            assert read(store) == [(first, "b", b"4"), (first + 1, "a", b"5")]
+
+
+def with_files_of_another_log(root, clock, *, is_older):
+    other = root.with_name("other")
     with open_store(root, clock) as store:
         put(store, ("a", b"1"), ("b", b"2"), ("a", b"3"))
     if is_older:
@@ -157,14 +197,10 @@ def test_compacted_messages_of_another_log_give_way_to_those_of_this_one(
     for part in ("compaction", "reput/compaction"):
         shutil.rmtree(root / part)
         shutil.copytree(other / part, root / part)
-    if not is_noted:  # as a broker leaves them
-        shutil.rmtree(root / "reput/compaction")
 
-    with open_store(root, clock) as store:
-        put(store, *[("a", b"6")] * more)
-        latest = {key: body for _, key, body in read(store)}
 
-    assert latest == {"a": b"6" if more else b"3", "b": b"2"}
+def files_below(directory):
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("damaged", ["last", "middle"])

@@ -166,7 +166,7 @@ class CompactionPlugin(reput.Plugin):
         """Finish replacements, repair files, and cut what the log lost or will dispatch again."""
         if not self.context.writable:
             return progress
-        from reput_compaction.run.anotherlog import give_way
+        from reput_compaction.run.logcomparison import compare_with_log
         from reput_compaction.run.recovery import QueueRecovery, finish_replacement
 
         sweep(self.context)
@@ -177,7 +177,7 @@ class CompactionPlugin(reput.Plugin):
         limit = max_physical_offset
         if self.context.recovery != "rocketmq":
             limit = min(limit, progress)
-        needed = progress
+        needed, recoveries, lacking = progress, [], []
         for topic, queue_id in find_queues(self.context):
             if topic not in self.topics:
                 logger.warning("no topic to compact, its files stay as they are topic=%s", topic)
@@ -186,8 +186,16 @@ class CompactionPlugin(reput.Plugin):
             disk.finish_replacing(places.notes, flush=flush)
             finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
             queue = self._queue(topic, queue_id)
-            needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())
-        give_way(self.context, self.files, self.queues)
+            recovery = QueueRecovery(self.context, queue, self.files, limit)
+            recovery.load()
+            if recovery.lacks_notes:
+                # What the log has is dispatched again if it was not yet, but stays.
+                recovery.limit = max_physical_offset
+                lacking.append(queue)
+            recoveries.append(recovery)
+        compare_with_log(self.context, self.files, lacking)
+        for recovery in recoveries:
+            needed = min(needed, recovery.run())
         for (topic, queue_id), queue in self.queues.items():
             if queue.checkpoint >= queue.max_offset:
                 # Messages that replace the cut ones were not compacted. In any other case, another

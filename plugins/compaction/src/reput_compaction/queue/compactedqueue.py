@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from reput.record.layout import BLANK_MIN_SIZE
-from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, OLDER, UNKNOWN
-from reput_compaction.filepairs.recordblock import RecordBlock, block_of
+from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, UNKNOWN
+from reput_compaction.filepairs.recordblock import block_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,8 +42,6 @@ class CompactedQueue:
     """Lowest base for a new pair: lower names are taken, or were a moment ago."""
     tombstone_timestamp: int | None = None
     """Store time of the oldest tombstone in the compacted pairs, ms; None if there is none."""
-    _looked_for: bool = False
-    """Whether messages without notes were compared with the log's oldest message of the queue."""
 
     # ------------------------------------------------------------------ extent
 
@@ -77,8 +75,6 @@ class CompactedQueue:
     def append(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
         """Append the rows of a batch, all of this queue, that are not there yet."""
         with self.lock:
-            if any(pair.lacks_notes for pair in self.pairs):
-                self._find_again(batch, rows)
             rows = self._fresh(batch, rows)
             if len(rows):
                 last = self.pairs[-1] if self.pairs else None
@@ -131,51 +127,6 @@ class CompactedQueue:
         """Replace the pairs ``old`` by ``new``; the caller holds the lock."""
         assert self.pairs[: len(old)] == old
         self.pairs = (*new, *self.pairs[len(old) :])
-
-    # ------------------------------------------------------------------ notes of another's files
-
-    def _find_again(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
-        """Give messages their missing notes when the log dispatches them again.
-
-        If a dispatched message has the queue offset of a different message in the files, the log
-        was rewritten there: the queue is cut at that message, and continues from the log.
-        """
-        block = block_of(batch, rows)
-        for pair in self.pairs:
-            if pair.lacks_notes and not self._match(pair, block):
-                return
-
-    def _match(self, pair: Pair, block: RecordBlock) -> bool:
-        """Write the notes of block messages found in a pair; False if the queue was cut there."""
-        units = self.files.read_units(pair, 0, pair.count)
-        notes = self.files.read_notes(pair, 0, pair.count)
-        offsets, asked = units["queue_offset"].astype(np.int64), block.units["queue_offset"]
-        place = np.minimum(np.searchsorted(offsets, asked), pair.count - 1)
-        found = np.flatnonzero(offsets[place] == asked)
-        place = place[found]
-        same = np.ones(len(found), bool)
-        for name in ("size", "tags_code", "store_timestamp"):
-            same &= units[name][place] == block.units[name][found]
-        unknown = notes["queue_offset"] != offsets
-        unknown |= notes["end_offset"] == UNKNOWN
-        wrong = place[~same & unknown[place]]
-        notes["queue_offset"] = offsets
-        notes["end_offset"][unknown] = UNKNOWN
-        mended = place[same & unknown[place]]
-        notes["end_offset"][mended] = block.notes["end_offset"][found][same & unknown[place]]
-        unknown[mended] = False
-        if len(asked) and not self._looked_for:
-            # The first message that the log has of this queue: earlier ones are older than the log.
-            older = unknown & (offsets < int(asked[0]))
-            notes["end_offset"][older] = OLDER
-            unknown &= ~older
-            self._looked_for = pair is self.pairs[-1] or pair.last >= int(asked[0])
-        self.write_notes(pair, notes)
-        pair.lacks_notes = bool(unknown.any())
-        if len(wrong):
-            self.cut(pair, int(wrong[0]))
-            return False
-        return True
 
     def write_notes(self, pair: Pair, notes: npt.NDArray[np.void]) -> None:
         """Replace the notes of a pair."""

@@ -17,13 +17,14 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.record import Decoder
-from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, RECORD_MIN_SIZE, SIZE_AND_MAGIC
+from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
 from reput_compaction.filepairs.filepair import Pair
 from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, OLDER, UNKNOWN
 from reput_compaction.filepairs.pairloader import bases_in, look_into, paired, unit_count
 from reput_compaction.filepairs.replacement import Replacement, clear_work_area, repair_others
 from reput_compaction.layout import END_UNIT, UNIT_SIZE
 from reput_compaction.run.tombstones import Tombstones
+from reput_compaction.run.unitchecks import known_notes, valid_units
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,7 +62,7 @@ def finish_replacement(
 
 @attrs.define(eq=False)
 class QueueRecovery:
-    """Recovers one queue of a store that is open for writing."""
+    """Recovers one queue of a store that is open for writing: first `load`, then `run`."""
 
     context: StoreContext
     queue: CompactedQueue
@@ -69,21 +70,47 @@ class QueueRecovery:
     limit: int
     """Physical offset above which no message may stay."""
     needed: int = -1
-    """Physical offset from which on the queue needs the log; set by `run`."""
+    """Physical offset from which on the queue needs the log; known after `run`."""
+    _intact: dict[int, int | None] = attrs.field(init=False, factory=dict)
+    """By base, how many bytes of a file of records are original, as `_give_sizes` returns it."""
 
-    def run(self) -> int:
-        """Repair and cut; return the offset from which on the log is needed, at most the limit."""
+    def load(self) -> None:
+        """Find the pairs, and what each of them holds; restore the sizes of files."""
         self.needed = self.limit
         pairs, halves = paired(self.context.disk, self.queue.places)
         self._drop_halves(pairs, halves)
         self._check_bases(pairs)
         self._drop_stray_notes({pair.base for pair in pairs})
         self.queue.pairs = tuple(pairs)
+        self._intact = {pair.base: self._give_sizes(pair) for pair in pairs}
+        for number, pair in enumerate(pairs):
+            self._look(pair)
+            if (
+                pair.lacks_notes
+                or pair.size < 0
+                or self._intact[pair.base] is not None
+                or (not self.context.clean and number >= len(pairs) - _LAST_PAIRS)
+            ):
+                units = self.files.read_units(pair, 0, pair.count)
+                units = units[: valid_units(units, pair.base, self.files.sizes.log)]
+                notes = self.files.read_notes(pair, 0, len(units))
+                pair.lacks_notes = not known_notes(units, notes).all()
+        if self.lacks_notes:
+            self._note_older()
+
+    @property
+    def lacks_notes(self) -> bool:
+        """Whether the log must be compared with the messages before `run`."""
+        return any(pair.lacks_notes for pair in self.queue.pairs)
+
+    def run(self) -> int:
+        """Repair and cut; return the offset from which on the log is needed, at most the limit."""
+        pairs = self.queue.pairs
         for number, pair in enumerate(pairs):
             if pair not in self.queue.pairs:
                 break  # an earlier pair was cut, and this one removed
-            intact = self._give_sizes(pair)
-            self._mend(pair, intact, closely=number >= len(pairs) - _LAST_PAIRS)
+            closely = number >= len(pairs) - _LAST_PAIRS
+            self._mend(pair, self._intact[pair.base], closely=closely)
         self._cut_behind_limit()
         self._remove_empty_ones()
         if not self.context.clean:
@@ -93,8 +120,6 @@ class QueueRecovery:
             for directory in self.queue.places:
                 if self.context.disk.exists(directory):
                     self.files.unflushed.named(directory)
-        if any(pair.lacks_notes for pair in self.queue.pairs):
-            self._look_for_older()
         return max(self.needed, 0)
 
     def _need(self, physical_offset: int) -> None:
@@ -115,13 +140,13 @@ class QueueRecovery:
         behind = [pair for pair in pairs if pair.base > first]
         for pair in behind:
             self._look(pair)
-        if self._log_begins > 0 and not self._is_in_log(behind):
+        if self._has_lost_log or (self._log_begins > 0 and not self._is_in_log(behind)):
             path = f"{self.queue.places.log}/{first:020d}"
             raise CorruptFileError(
                 path,
                 0,
-                "its file of records or its file of units is missing, and the log begins "
-                "after these messages; put the file back, or remove the one that is left",
+                "its file of records or its file of units is missing, and the log does not have "
+                "these messages; put the file back, or remove the one that is left",
             )
         if any(self._was_complete(base) for base in (*halves, *(pair.base for pair in behind))):
             self._need(self._log_begins)
@@ -175,6 +200,11 @@ class QueueRecovery:
     def _log_begins(self) -> int:
         return self.context.log.min_physical_offset
 
+    @property
+    def _has_lost_log(self) -> bool:
+        """Whether the log is empty, and not because of a crash."""
+        return self.context.clean and self.context.log.max_physical_offset == self._log_begins
+
     def _give_sizes(self, pair: Pair) -> int | None:
         """Restore the size of files that were cut short or have grown.
 
@@ -223,32 +253,13 @@ class QueueRecovery:
             intact: as `_give_sizes` returned it.
             closely: whether it is one of the last pairs.
         """
-        self._look(pair)
         is_last = pair is self.queue.pairs[-1]
         is_plausible = intact is None and pair.size >= 0 and (pair.is_closed or is_last)
-        is_plausible = is_plausible and not pair.lacks_notes
         if is_plausible and (self.context.clean or (not closely and self._has_marks(pair))):
             return
         notes = self.files.read_notes(pair, 0, self.files.sizes.unit_count_max + 1)
         expected = max(pair.count, int((notes["end_offset"] != UNKNOWN).sum()))
         sound = self._sound_count(pair, self.files.sizes.log if intact is None else intact)
-        units = self.files.read_units(pair, 0, sound)
-        unknown = notes["queue_offset"][:sound] != units["queue_offset"]
-        unknown |= notes["end_offset"][:sound] == UNKNOWN
-        pair.lacks_notes = bool(unknown.any())
-        if pair.lacks_notes and not self.context.clean:
-            # After a crash it is unknown whether the log has lost messages without notes: cut them,
-            # and let the log dispatch them again if it can. After a proper close the log has them
-            # all: then the files stay as they are, and notes follow when the log is dispatched.
-            known = int(unknown.argmax())
-            if self._is_in_the_log(pair, known, notes):
-                logger.warning(
-                    "taken out of the log again, as nothing says where its records stood there and "
-                    "the store was not closed file=%s from=%d",
-                    pair.log.path,
-                    known,
-                )
-                sound = min(sound, known)
         if sound < expected:
             self._drop_behind(pair, sound, notes)
         elif is_last:
@@ -301,6 +312,8 @@ class QueueRecovery:
 
     def _is_in_the_log(self, pair: Pair, count: int, notes: npt.NDArray[np.void]) -> bool:
         """Return whether the log has everything after the first ``count`` messages of a pair."""
+        if self._has_lost_log:
+            return False
         begins = self._log_begins
         before = self._end_before(pair, count, notes)
         return begins == 0 or before >= begins or int(notes["end_offset"][count]) > begins
@@ -321,7 +334,6 @@ class QueueRecovery:
         before = self._end_before(pair, count, notes)
         self._need(max(before, self._log_begins))
         self.queue.cut(pair, count)
-        pair.lacks_notes = False
 
     # ------------------------------------------------------------------ the end
 
@@ -376,36 +388,19 @@ class QueueRecovery:
                 self.files.remove(pair)
         self.queue.pairs = tuple(pair for pair in self.queue.pairs if pair.count)
 
-    def _look_for_older(self) -> None:
-        """Request the whole log for the missing notes, unless it cannot hold their messages."""
+    def _note_older(self) -> None:
+        """Write the missing notes of pairs that are older than all of the log."""
         begins = self._log_begins
         oldest = self.context.log.store_timestamp_at(begins)
-        if begins < self.context.log.max_physical_offset and oldest < 0:
-            oldest = 0
+        if begins <= 0 or oldest <= 0:
+            return
         for pair in self.queue.pairs:
+            if not pair.lacks_notes or pair.size < 0:
+                continue
             units = self.files.read_units(pair, 0, pair.count)
-            if begins > 0 and oldest > 0 and int(units["store_timestamp"].max()) < oldest:
+            if int(units["store_timestamp"].max()) < oldest:
                 notes = self.files.read_notes(pair, 0, pair.count)
-                unknown = notes["queue_offset"] != units["queue_offset"]
-                unknown |= notes["end_offset"] == UNKNOWN
+                notes["end_offset"][~known_notes(units, notes)] = OLDER
                 notes["queue_offset"] = units["queue_offset"]
-                notes["end_offset"][unknown] = OLDER
                 self.queue.write_notes(pair, notes)
                 pair.lacks_notes = False
-        if any(pair.lacks_notes for pair in self.queue.pairs):
-            self.needed = min(self.needed, begins)
-
-
-def valid_units(units: npt.NDArray[np.void], base: int, file_size: int) -> int:
-    """Return the number of units before the first that cannot follow its predecessor."""
-    if len(units) == 0:
-        return 0
-    position, size = units["position"].astype(np.int64), units["size"].astype(np.int64)
-    offset = units["queue_offset"].astype(np.int64)
-    sound = (size >= RECORD_MIN_SIZE) & (size <= file_size) & (offset >= 0)
-    # Not the sum of both, which may exceed 64 bits.
-    sound &= (position >= base) & (position - base <= file_size - size - BLANK_MIN_SIZE)
-    sound &= (units["batch_size"] == 1) & (units["compacted_offset"] == -1)
-    sound[0] &= position[0] == base
-    sound[1:] &= (position[1:] - position[:-1] == size[:-1]) & (offset[1:] > offset[:-1])
-    return len(units) if sound.all() else int(sound.argmin())
