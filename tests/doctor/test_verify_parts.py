@@ -107,6 +107,42 @@ def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):
     assert report.checked.plugins == ["consumequeue", "index"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("topics.json", "timermetrics"),
+        ("subscriptionGroup.json", "transactionMetrics"),
+        ("topics.json", "topics.json.bak"),
+    ],
+)
+def test_a_document_with_the_content_of_another_is_found_and_its_backup_is_used(one, other, root):
+    version = '"dataVersion":{"counter":1}'
+    right = {
+        "topics.json": f'{{{version},"TopicConfigTable":{{}}}}',
+        "timermetrics": f'{{{version},"timingCount":{{}}}}',
+        "subscriptionGroup.json": f'{{{version},"subscriptionGroupTable":{{}}}}',
+        "transactionMetrics": f'{{{version},"transactionCount":{{}}}}',
+        "topics.json.bak": '{"topicConfigTable":{},"later":1}',
+    }
+    (root / "config").mkdir()
+    for name in (one, other, "topics.json.bak"):
+        (root / "config" / name).write_text(right[name])
+    assert checked(root).is_healthy
+
+    if one != other.removesuffix(".bak"):
+        (root / "config" / one).write_text(right[other])
+        (root / "config" / other).write_text(right[one])
+    else:
+        (root / "config" / one).write_text('{"members":1}')
+
+    found = [each for each in checked(root).findings if each.kind == "config.shape"]
+    wrong = {one, other} - {"topics.json.bak"}
+    assert {each.file for each in found} == {f"config/{name}" for name in wrong}
+    assert all(each.severity == Severity.DAMAGE for each in found)
+    planned = {each.name: each.data for each in plan_config(str(root), Disk().at(str(root)), {})}
+    assert planned[one] == (right["topics.json.bak"].encode() if one == "topics.json" else None)
+
+
 @pytest.mark.parametrize("name", ["liteTopics.json", "later.json.bak", "topics.json.old"])
 def test_settings_of_a_later_release_are_named_and_not_damaged(name, root):
     (root / "config").mkdir()

@@ -15,7 +15,7 @@ import attrs
 
 from reput_tools.brokerfiles import backup_of, encode, object_of, offset_of
 from reput_tools.doctor.repair.loglayout import Notice
-from reput_tools.doctor.settingsnames import is_known_setting
+from reput_tools.doctor.settingsnames import is_known_setting, wrong_content
 from reput_tools.doctor.verdict import places_lost
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ def _planned(
     is_there: bool,
 ) -> ConfigFile | None:
     path, shown = os.path.join(directory, name), f"config/{name}"
-    document = _read(disk, path)
+    document, what = _read(disk, path, name)
     data, notice, is_readable = None, None, document is not None
     if document is None:
         backup = backup_of(path)
-        document = _read(disk, backup)
-        what = "is not valid JSON" if is_there else "is missing"
+        document, _ = _read(disk, backup, name)
+        what = what if is_there else "is missing"
         if document is None:
             text = f"it {what}, and its backup cannot be read; it is taken over as it is: "
             text += places_lost(name)
@@ -110,11 +110,14 @@ def _planned(
     return ConfigFile(name, data, notice, is_readable=is_readable)
 
 
-def _read(disk: Disk, path: str) -> dict[str, Any] | None:
+def _read(disk: Disk, path: str, name: str) -> tuple[dict[str, Any] | None, str]:
+    """Return a document, or None and why it is not one of that name."""
     try:
-        return object_of(disk.read_file(path, _SIZE_MAX))
+        document = object_of(disk.read_file(path, _SIZE_MAX))
     except (FileNotFoundError, ValueError):
-        return None
+        return None, "is not valid JSON"
+    wrong = wrong_content(name, document)
+    return (document, "") if wrong is None else (None, f"is not such a document ({wrong})")
 
 
 def _clamp(

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from reput.errors import UnsafePathError
 from reput_tools.brokerfiles import COPY_SUFFIX, object_of, offset_of
 from reput_tools.doctor.findings import Finding, Findings, Severity
-from reput_tools.doctor.settingsnames import is_known_setting
+from reput_tools.doctor.settingsnames import (
+    expected_content,
+    is_document,
+    is_known_setting,
+    wrong_content,
+)
 from reput_tools.doctor.verdict import places_lost
 from reput_tools.doctor.verification.truncatedfiles import cut_json
 
@@ -50,18 +55,24 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
         if not is_known_setting(name):
             findings.add(_strange(name))
             continue  # its content may be any
-        if not name.endswith((".json", ".json.bak")):
+        if not is_document(name):
             continue
-        count += 1
+        is_json = name.endswith((".json", ".json.bak"))
+        count += is_json
         try:
             document = object_of(disk.read_file(os.path.join(directory, name), _SIZE_MAX))
         except UnsafePathError:
             continue  # told by the survey
         except (OSError, ValueError) as error:
+            if not is_json:
+                continue  # counts of a plugin, which checks whether they can be read
             cut = cut_json(disk, os.path.join(directory, name))
             broken[name] = cut or f"not a JSON object: {error}"
             continue
-        if name == "consumerOffset.json":
+        wrong = wrong_content(name, document)
+        if wrong is not None:
+            findings.add(_wrong_content(name, wrong, has_backup=f"{name}.bak" in names))
+        elif name == "consumerOffset.json":
             _check_consumers(document, ends, findings, root)
         elif name == "delayOffset.json":
             _check_delays(document, ends, findings)
@@ -144,6 +155,25 @@ def _copy(name: str) -> Finding:
         found=f"a copy of {file}, which could not be read when it was changed",
         expected="no such copy",
         advice=f"put back into {file} what is missing there, and remove the copy",
+    )
+
+
+def _wrong_content(name: str, what: str, *, has_backup: bool) -> Finding:
+    is_backup = name.endswith(".bak")
+    return Finding(
+        severity=Severity.WARNING if is_backup else Severity.DAMAGE,
+        kind="config.shape",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=0,
+        found=what,
+        expected=expected_content(name),
+        advice=(
+            "nothing, as long as the file itself is right"
+            if is_backup
+            else "if it was exchanged with another file, exchange them again; else "
+            + (f"copy {name}.bak over it, if that one is right" if has_backup else "restore it")
+        ),
     )
 
 
