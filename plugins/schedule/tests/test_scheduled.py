@@ -314,3 +314,27 @@ def test_a_reader_reads_a_checkpoint_again_that_is_being_overwritten(behind):
         assert disk.count >= 2
         assert not saved.is_superseded
         assert len(told(reader)) == 12
+
+
+@pytest.mark.parametrize("longest", [1 << 20, 0])
+def test_a_reader_counts_levels_whose_queues_are_being_rebuilt_or_says_what_it_lacks(
+    tmp_path, monkeypatch, longest
+):
+    delayed = Delayed(tmp_path / "store", ManualClock()).open()
+    for number in range(5):
+        at_level(delayed, number)
+    delayed.settle()
+    delayed.store.flush()
+    whole = delayed.store.plugin("schedule").scheduled()
+    delayed.close()
+    shutil.rmtree(tmp_path / "store/consumequeue")
+    monkeypatch.setattr("reput_schedule.api.scheduledmessages.LONGEST", longest)
+
+    with reput.open(tmp_path / "store", mode="r", plugins=PLUGINS) as store:
+        found = store.plugin("schedule").scheduled()
+
+    if longest:
+        assert (found.levels, found.uncounted_size) == (whole.levels, 0)
+    else:
+        assert found.levels == ()
+        assert found.uncounted_size > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from reput_schedule import ScheduleConfig
 from reput_schedule.timerwheel.files.timercheckpoint import decode_check
 from reput_schedule.timerwheel.files.wheel import Wheel
 from reput_schedule.timerwheel.layout import CHECK_DTYPE, NOTE_POSITION, RECORD_SIZE
+from reput_schedule.timerwheel.settledlook import settled
 from reput_testing import ManualClock
 
 LOG = "timerlog/00000000000000000000"
@@ -490,3 +492,15 @@ def test_a_store_that_delivers_nothing_keeps_how_far_a_broker_delivered(tmp_path
     store.close()
 
     assert start + 5_000 < int(read[0]) == int(found[0]) < start + 15_000
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_files_that_never_fit_together_are_an_error_and_no_endless_loop(is_there):
+    number, log = itertools.count(), SimpleNamespace(has_first=lambda: False, directory="timerlog")
+
+    def ask():
+        if is_there:
+            raise CorruptFileError("timerwheel", next(number), "a slot leads astray")
+
+    with pytest.raises(CorruptFileError, match="slot leads astray" if is_there else "is missing"):
+        settled(lambda: None, ask, lambda: (SimpleNamespace(log=log), b""))

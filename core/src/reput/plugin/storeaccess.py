@@ -147,7 +147,10 @@ class StoreAccess(Protocol):
 
     @property
     def dispatched_to(self) -> int:
-        """Physical offset below which the plugin is given no more messages."""
+        """Physical offset below which the plugin, and each that it requires, gets no messages.
+
+        In a read-only store: as of the opening.
+        """
         ...
 
     @property

@@ -185,8 +185,12 @@ class PluginStore(QueueReads):
     @property
     def dispatched_to(self) -> int:
         """See `StoreAccess.dispatched_to`."""
-        each = self._point.parts.active.find(self._asker)
-        return 0 if each is None else each.position
+        active = self._point.parts.active
+        each = active.find(self._asker)
+        if each is None:
+            return 0
+        others = [active.find(name) for name in each.requires]
+        return min([each.position, *(other.position for other in others if other is not None)])
 
     @property
     def gets_messages(self) -> bool:

@@ -313,8 +313,9 @@ class SchedulePlugin(reput.Plugin):
     def _dispatched_to(self) -> int:
         """Return the physical offset below which parked messages are in their level's queue."""
         assert self._context is not None
-        if self._context.writable:
-            return self._context.store.dispatched_to
+        with_queues = self._context.store.dispatched_to
+        if self._context.writable or with_queues < self._progress:
+            return with_queues  # in a reader: the queues were being rebuilt when it opened
         recorded = self._context.recorded()
         if recorded is None or recorded.physical_offset > self._context.log.max_physical_offset:
             return self._progress

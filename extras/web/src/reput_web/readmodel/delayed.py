@@ -48,6 +48,8 @@ class Delayed:
     levels: tuple[DelayedLevel, ...]
     timed_count: int
     """Messages on the timer wheel."""
+    uncounted_size: int
+    """Bytes of the log whose messages of delay levels are not counted."""
     bars: tuple[DueBar, ...]
 
     @property
@@ -88,6 +90,7 @@ def delayed_of(opened: OpenedStore) -> Delayed | None:
                 for each in found.levels
             ),
             timed_count=int(found.counts.sum()),
+            uncounted_size=found.uncounted_size,
             bars=tuple(
                 DueBar(start=each.start, end=each.end, message_count=each.message_count)
                 for each in bars

@@ -205,6 +205,7 @@ CHINESE: Final[dict[str, str]] = {
     "waiting": "等待中",
     "next due": "下一条到期",
     "on the timer wheel": "在时间轮上",
+    "log that is not counted, as queues are being rebuilt": "队列正在重建，未计数的日志",
     "delivered by": "投递者",
     "No message waits for its time.": "没有等待到期的消息。",
     "What becomes due": "即将到期",

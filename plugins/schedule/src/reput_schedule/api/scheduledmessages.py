@@ -52,6 +52,9 @@ class Scheduled:
     later."""
     counts: Integers
     """``(n,)``: how many messages at each of `times`."""
+    uncounted_size: int = 0
+    """Bytes of the log in which messages of delay levels were not counted, because their queues are
+    being rebuilt and that part is too long to be read for an answer; 0 if all were counted."""
 
     @property
     def message_count(self) -> int:
@@ -96,7 +99,12 @@ def scheduled(
         for queue in queues
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX
     }
-    behind = _parked_behind(context.log, dispatched_to)
+    start = max(dispatched_to, context.log.min_physical_offset)
+    unseen = max(context.log.max_physical_offset - start, 0)
+    if unseen > LONGEST:
+        behind = {}
+    else:
+        behind, unseen = _parked_behind(context.log, start), 0
     delivered = UncountedCopies(context, delivered_to)
     found = []
     for level in sorted({*extents, *behind}):
@@ -105,7 +113,7 @@ def scheduled(
         each = _pending(context, levels, queue, offsets.get(level, 0), more, delivered)
         if each is not None:
             found.append(each)
-    return Scheduled(tuple(found), *timed)
+    return Scheduled(tuple(found), *timed, uncounted_size=unseen)
 
 
 def _pending(
@@ -146,8 +154,8 @@ def _pending(
     return PendingLevel(level, delay, offset, count, next_due, due(last))
 
 
-def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, BehindMessage]]:
-    """Find the parked messages at the log's end, unless that part is very long.
+def _parked_behind(log: LogView, start: int) -> dict[int, dict[int, BehindMessage]]:
+    """Find the parked messages at the log's end, from a physical offset on.
 
     A message waits as soon as it is in the log, and is in its queue after its dispatch; a kill may
     come in between, and readers dispatch nothing.
@@ -156,10 +164,9 @@ def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, Be
         By level: the message, by queue offset.
     """
     found: dict[int, dict[int, BehindMessage]] = {}
-    start, end = max(physical_offset, log.min_physical_offset), log.max_physical_offset
-    if not start < end <= start + LONGEST:
+    if start >= log.max_physical_offset:
         return found
-    for batch in log.scan(start, end):
+    for batch in log.scan(start):
         if len(batch) == 0:
             continue
         rows = parked_rows(batch)

@@ -11,6 +11,7 @@ from reput_tools.cli.kit import (
     Column,
     format_count,
     format_duration,
+    format_size,
     format_timestamp,
     json_option,
     open_to_read,
@@ -50,6 +51,8 @@ _JSON = {
     "timed.message_count": "messages with a delivery time of their own",
     "timed.next_timestamp": "when the next one is due, or null",
     "timed.last_timestamp": "when the last one is due, or null",
+    "uncounted_size": "bytes of the log whose messages of delay levels are not counted, because "
+    "their queues are being rebuilt; 0 if all are counted",
     "now": "the time of the call",
     "histogram[].start_timestamp": "where a stretch of time begins; null for overdue messages",
     "histogram[].end_timestamp": "where it ends; null for the last stretch",
@@ -109,6 +112,7 @@ def _document(waiting: Scheduled, bars: list[Bar], now: int, is_ours: bool) -> d
             "next_timestamp": int(waiting.times[0]) if len(waiting.times) else None,
             "last_timestamp": int(waiting.times[-1]) if len(waiting.times) else None,
         },
+        "uncounted_size": waiting.uncounted_size,
         "now": now,
         "histogram": [
             {
@@ -126,6 +130,10 @@ def _print(waiting: Scheduled, bars: list[Bar], now: int, is_ours: bool) -> None
     facts = [("waiting", format_count(waiting.message_count, "message"))]
     if next_due is not None:
         facts.append(("next due", f"{format_timestamp(next_due)} ({_distance(next_due - now)})"))
+    if waiting.uncounted_size:
+        size = format_size(waiting.uncounted_size)
+        facts.append(("not counted", f"messages of delay levels in the last {size} of the log"))
+        facts.append(("", "their queues are being rebuilt: open the store for writing, and wait"))
     if not is_ours and waiting.message_count:
         facts.append(
             ("delivered by", "a RocketMQ broker; by reput only with the option deliver='always'")

@@ -7,7 +7,7 @@ and a record that is read after the cut do not fit together. The reader looks ag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from reput.errors import CorruptFileError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["settled"]
 
 _Answer = TypeVar("_Answer")
+_LOOKS_MAX: Final = 100  # a writer cuts the files once, at its opening
 
 
 def settled(
@@ -38,10 +39,11 @@ def settled(
         seen: returns the files and the checkpoint's bytes, as ``look`` found them.
 
     Raises:
-        CorruptFileError: a chain of a slot leads astray.
+        CorruptFileError: a chain of a slot leads astray, or the files do not fit together as often
+            as they were looked at.
     """
     before: tuple[str, bytes] | None = None
-    while True:
+    for _ in range(_LOOKS_MAX):
         look()
         try:
             answer = ask()
@@ -55,3 +57,11 @@ def settled(
             # Without its first file, a log that is read afterwards seems to be empty.
             if files.log.has_first():
                 return answer
+    files, _ = seen()
+    raise CorruptFileError(
+        files.log.directory,
+        0,
+        f"the files of the timer did not fit together in {_LOOKS_MAX} looks"
+        f"{f' ({before[0]})' if before is not None else ', as the first file is missing'}; "
+        "if a writer is opening the store, try again; else restore the directory",
+    )

@@ -51,6 +51,7 @@ class TimerLog:
     """Timer-log files of one store.
 
     Attributes:
+        directory: path of the directory that has the files.
         end: number of the next record.
         file_size: bytes of one file.
     """
@@ -58,7 +59,7 @@ class TimerLog:
     def __init__(self, context: StoreContext, file_size: int) -> None:
         self._disk: Disk = context.disk
         self._writable = context.writable
-        self._directory = context.directory(LOG_DIRECTORY)
+        self.directory = context.directory(LOG_DIRECTORY)
         self._scratch = context.directory(OWN_DIRECTORY, "timerlog-file")
         self._pool = FilePool(context.disk, _OPEN_FILES, write=context.writable)
         self.unflushed: DirtyFiles[str] = DirtyFiles(
@@ -69,7 +70,7 @@ class TimerLog:
         self._files = self._queue(file_size)
 
     def _queue(self, file_size: int) -> MappedFileQueue:
-        return MappedFileQueue(self._directory, file_size, self._disk, self._pool)
+        return MappedFileQueue(self.directory, file_size, self._disk, self._pool)
 
     # ------------------------------------------------------------------ which files there are
 
@@ -190,7 +191,7 @@ class TimerLog:
         if base and self._files.bases:
             self._close_file(base - self.file_size)
         disk = self._disk
-        disk.make_directory(self._directory, durable=True)
+        disk.make_directory(self.directory, durable=True)
         # Flushed before it gets its name: its records lead to records in the files before it.
         create_temporary_file(disk, self._scratch, self.file_size, flush=True)
         self._files.add(base, self._scratch)
@@ -219,10 +220,10 @@ class TimerLog:
     def remove_all(self) -> None:
         """Remove every file of the directory that could be of this log, and start at 0."""
         self._pool.close()
-        for entry in reversed(self._disk.list(self._directory)):
+        for entry in reversed(self._disk.list(self.directory)):
             if entry.name.isascii() and entry.name.isdigit() and entry.is_file():
                 self._disk.remove(entry.path)
-                self._disk.flush_directory(self._directory)
+                self._disk.flush_directory(self.directory)
         self._pool = FilePool(self._disk, _OPEN_FILES, write=True)
         self._files, self.end = self._queue(self.file_size), 0
 
