@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.errors import DiskFrozenError, ReputError, UnsafePathError
+from reput.errors import DiskFrozenError, NotAFileError, ReputError, UnsafePathError
 from reput.files.filepool import FilePool
 from reput.files.system import storeroot
 from reput.files.system.disk import Disk
@@ -285,8 +285,12 @@ def test_errors_of_the_system_name_the_whole_path(root):
             disk.open(f"{root}/{name}")
         assert str(caught.value.filename).startswith(f"{root}/")
         assert not disk.exists(f"{root}/{name}")
-    with pytest.raises(IsADirectoryError):
-        disk.open(f"{root}/below")
+    for each in (disk, Disk()):
+        for call in (each.open, each.read_file, each.create_fresh):
+            with pytest.raises(NotAFileError, match="below: a directory is in place of a file; mo"):
+                call(f"{root}/below")
+        with pytest.raises(NotAFileError, match=f"{root}/below:"):
+            each.rename(f"{root}/file", f"{root}/below")
     with pytest.raises(FileNotFoundError) as caught:
         disk.rename(f"{root}/below/nothing", f"{root}/file")
     assert (caught.value.filename, caught.value.filename2) == (
@@ -451,7 +455,12 @@ def test_a_pool_of_a_bound_disk_refuses_links(root, outside):
 
 
 @pytest.mark.parametrize(
-    "error", [UnsafePathError("/a/link", "is a link", ""), DiskFrozenError("/a", "closed")]
+    "error",
+    [
+        UnsafePathError("/a/link", "is a link", ""),
+        DiskFrozenError("/a", "closed"),
+        NotAFileError("/a/state"),
+    ],
 )
 def test_its_errors_pickle(error):
     again = pickle.loads(pickle.dumps(error))

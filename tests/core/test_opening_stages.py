@@ -10,6 +10,7 @@ from importlib import metadata
 import pytest
 
 import reput
+from reput.errors import NotAFileError
 from reput.plugin import discovery
 from reput.store.opening import assembly, logstages, stages, writeropening
 from reput.store.opening import openstore as opening
@@ -186,3 +187,20 @@ def test_what_is_kept_is_not_undone():
     undoing.undo_all()
 
     assert told == []
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "abort", "lock", "reput/state"])
+def test_a_directory_in_place_of_a_file_is_named_by_a_writer_and_changes_no_reader(tmp_path, name):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=(), config=SMALL, disk=QuickDisk()) as store:
+        store.put(reput.Message("t", b"x"))
+    path = root / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+    with pytest.raises(NotAFileError) as caught:
+        reput.open(root, plugins=(), config=SMALL, disk=QuickDisk())
+
+    assert caught.value.path == str(path)
+    with reput.open(root, "r", plugins=(), disk=QuickDisk()) as store:
+        assert sum(map(len, store.scan())) == 1

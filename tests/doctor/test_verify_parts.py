@@ -28,7 +28,7 @@ from verifiedstores import (
 
 import reput
 from reput import Message
-from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
+from reput.errors import CorruptFileError, NoReaderError, NotAFileError, StoreNotFoundError
 from reput.files import Disk
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.brokerconfigrepair import plan_config
@@ -58,6 +58,14 @@ def test_a_short_checkpoint_and_bytes_after_its_values_are_told(root):
     (root / "checkpoint").write_bytes(b"123")
     short = only(checked(root), "checkpoint.short")
     assert (short.position, short.found) == (3, "end of file at byte 3")
+
+
+def test_a_directory_in_place_of_the_checkpoint_is_an_error_that_names_it(root):
+    (root / "checkpoint").unlink()
+    (root / "checkpoint").mkdir()
+
+    with pytest.raises(NotAFileError, match=f"^{root}/checkpoint: a directory is in place of a f"):
+        checked(root)
 
 
 def with_config(root, **files):

@@ -29,6 +29,7 @@ __all__ = [
     "MessageIllegalError",
     "MessageTooLargeError",
     "NoReaderError",
+    "NotAFileError",
     "NotReplicaError",
     "OffsetOutOfRangeError",
     "PluginError",
@@ -212,6 +213,21 @@ class UnsafePathError(ReputError, OSError):
     def __str__(self) -> str:
         text = f"{self.path}: {self.found}"
         return f"{text}; {self.advice}" if self.advice else text
+
+
+@attrs.define(eq=False, slots=False)
+class NotAFileError(ReputError, IsADirectoryError):
+    """A directory has the name of a file of the store; nothing in it was read or changed."""
+
+    path: str
+
+    def __attrs_post_init__(self) -> None:
+        self.errno = errno.EISDIR
+        self.filename = self.path
+
+    def __str__(self) -> str:
+        step = "move it away, and put the file back if there was one"
+        return f"{self.path}: a directory is in place of a file; {step}"
 
 
 @attrs.define(eq=False, slots=False)

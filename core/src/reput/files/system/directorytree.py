@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol, Self
 
 import attrs
 
-from reput.errors import ReputError, UnsafePathError
+from reput.errors import NotAFileError, ReputError, UnsafePathError
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
 from reput.files.system.storeroot import ANYWHERE, Keeper, StoreRoot, link_at
@@ -277,6 +277,8 @@ class DirectoryTree:
             root.require_open()
         try:
             os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
+        except IsADirectoryError:
+            raise NotAFileError(target) from None
         except OSError as error:
             error.filename, error.filename2 = source, target
             raise

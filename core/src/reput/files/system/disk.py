@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.engine import kernel
-from reput.errors import UnsafePathError
+from reput.errors import NotAFileError, UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
@@ -76,6 +76,7 @@ class Disk(DirectoryTree):
 
         Raises:
             FileExistsError: the file exists, and must not.
+            NotAFileError: a directory.
             UnsafePathError: a link, a device or a pipe; or a file to be written that has a second
                 name, which may be outside of the store.
         """
@@ -102,12 +103,15 @@ class Disk(DirectoryTree):
             if directory is not None and error.errno in (errno.ELOOP, errno.ENXIO):
                 # A link; or a pipe or a socket.
                 _require_plain(root.status(path), path, flags)
+            if error.errno == errno.EISDIR:
+                raise NotAFileError(path) from None
             error.filename = path
             raise
-        if directory is not None:
+        if directory is not None or not flags & os.O_RDWR:
             try:
                 found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
+                if not is_plain and (directory is not None or stat.S_ISDIR(found.st_mode)):
                     _require_plain(found, path, flags)
             except BaseException:
                 os.close(descriptor)
@@ -438,7 +442,7 @@ def system_clock() -> int:
 def _require_plain(found: os.stat_result, path: str, flags: int) -> None:
     """Refuse what is not a regular file, and to write a file that has a second name."""
     if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise NotAFileError(path)
     if not stat.S_ISREG(found.st_mode):
         raise UnsafePathError(
             path, "is a pipe, socket or device", "a regular file is expected; move it away"

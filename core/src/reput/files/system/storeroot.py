@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from reput.errors import DiskFrozenError, UnsafePathError
+from reput.errors import DiskFrozenError, NotAFileError, UnsafePathError
 from reput.signalsafe import new_lock
 
 __all__ = ["ALLOWED", "ANYWHERE", "EXHAUSTED", "Descriptor", "StoreRoot", "link_at"]
@@ -233,12 +233,15 @@ class StoreRoot:
 
         Raises:
             DiskFrozenError: the disk was frozen.
+            NotAFileError: a file was to be removed, and the path is a directory.
         """
         directory, name = self.reach(path)
         if self.frozen_reason is not None:
             self.require_open()
         try:
             call(name, dir_fd=directory)
+        except IsADirectoryError:
+            raise NotAFileError(path) from None
         except OSError as error:
             error.filename = path
             raise

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from reput.errors import CorruptFileError
+from reput.errors import CorruptFileError, NotAFileError
 from reput.files import OWN_DIRECTORY, Disk, file_name, is_file_name, is_system_name
 from reput.log import StateFile
 from reput.storefiles import Manifest
@@ -57,6 +57,9 @@ def mirror_of(
 
     Yields:
         The mirror's path.
+
+    Raises:
+        NotAFileError: a directory is in place of a file; the error names the store's file.
     """
     with tempfile.TemporaryDirectory(prefix="reput-verify-", dir=scratch) as directory:
         root = os.path.join(directory, "store")
@@ -74,7 +77,10 @@ def mirror_of(
             _mirror_config(surveyed, root)
         if OWN_DIRECTORY in surveyed.parts:
             _mirror_own(surveyed, root, plugins, not_checked)
-        yield root
+        try:
+            yield root
+        except NotAFileError as error:
+            raise NotAFileError(error.path.replace(root, surveyed.root)) from None
 
 
 def _mirror_config(surveyed: Survey, root: str) -> None:
