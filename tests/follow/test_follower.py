@@ -15,7 +15,7 @@ from followers import WAIT, caught_up, ended, followed
 from masterlogs import bytes_of, log_of
 
 import reput
-from reput.errors import ReplicaError, StoreLockedError
+from reput.errors import ReadOnlyStoreError, ReplicaError, StoreLockedError
 from reput_server.follow import (
     BrokerError,
     FollowConfig,
@@ -371,6 +371,16 @@ def test_an_error_that_was_not_expected_ends_it_with_a_state(
     assert error.state is State.STORE_FAILED
     assert "ZeroDivisionError: of a test" in error.reason
     assert [each.exc_info[0] for each in caplog.records if each.exc_info] == [ZeroDivisionError]
+
+
+def test_a_store_that_is_only_read_is_refused_at_the_start(tmp_path):
+    reput.open(tmp_path / "store", plugins=[]).close()
+
+    with reput.open(tmp_path / "store", "r", plugins=[]) as store:
+        follower = Follower(store, Source.at("127.0.0.1:1"))
+        with pytest.raises(ReadOnlyStoreError, match='open it with mode="w"'):
+            follower.start()
+        follower.stop()
 
 
 def test_a_master_that_moves_is_waited_for_where_it_is(tmp_path, log_bytes, quick):

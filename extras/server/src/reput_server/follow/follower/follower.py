@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.errors import ReadOnlyStoreError
 from reput_server.follow.config import FollowConfig
 from reput_server.follow.errors import BrokerError
 from reput_server.follow.follower.lag import Lag
@@ -91,7 +92,14 @@ class Follower:
         ]
 
     def start(self) -> None:
-        """Begin; nothing is waited for."""
+        """Begin; nothing is waited for.
+
+        Raises:
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        if not self.store.writable:
+            reason = 'a follower writes it; open it with mode="w"'
+            raise ReadOnlyStoreError("store", None, None, reason)
         for each in self._threads:
             each.start()
 
