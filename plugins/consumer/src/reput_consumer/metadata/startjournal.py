@@ -23,7 +23,7 @@ from typing import Final
 
 import attrs
 
-from reput.errors import ReputError
+from reput.errors import NotAFileError, ReputError
 from reput.files import Disk
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,8 @@ class StartJournal:
             try:
                 data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
             except OSError as error:
-                if self.writable or isinstance(error, ReputError):
+                is_refused = isinstance(error, ReputError) and not isinstance(error, NotAFileError)
+                if self.writable or is_refused:
                     raise
                 logger.warning("file not readable, starts of groups not known error=%s", error)
                 return []
