@@ -239,12 +239,12 @@ def test_reads_that_end_at_a_limit_and_others(tmp_path_factory, sent, is_light, 
         return
     assert type(found) is tuple
     assert shown(found) == shown(expected)
-    assert columns[4] == others[4] == found[-1].physical_offset + found[-1].size
-    for made, other in zip(columns[:4], others[:4], strict=True):
+    assert columns[2] == others[2] == found[-1].physical_offset + found[-1].size
+    for made, other in zip(columns[:2], others[:2], strict=True):
         assert (made.dtype, made.shape, made.tolist()) == (other.dtype, other.shape, other.tolist())
         assert not made.flags.writeable
         assert not other.flags.writeable
-    assert columns[3].tolist() == [each.physical_offset for each in found]
+    assert columns[1][8].tolist() == [each.physical_offset for each in found]
     assert columns[0].tobytes() == b"".join(each.record for each in found)
 
 

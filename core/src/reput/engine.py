@@ -27,7 +27,7 @@ __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel", "reference_of
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
-INTERFACE: Final = 23
+INTERFACE: Final = 24
 """Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must have
 the same number."""
 
@@ -114,7 +114,7 @@ def kernel(reference: _F) -> _F:
 
     @functools.wraps(reference)
     def call(*arguments: Any, **named: Any) -> Any:
-        answer = native(*arguments, **named)
+        answer = native(*arguments, **named) if named else native(*arguments)
         if answer is NotImplemented:  # the kernel does not support such arguments
             return reference(*arguments, **named)
         return answer

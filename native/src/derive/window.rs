@@ -45,7 +45,7 @@ pub struct Cuts {
 }
 
 /// Start and size of record, body, topic and properties, as `reput.record.batch.SpanRow` has them.
-const PLACES: usize = 8;
+pub const PLACES: usize = 8;
 
 impl Cuts {
     pub fn with_capacity(count: usize) -> Self {
@@ -58,17 +58,7 @@ impl Cuts {
     /// Add a record that begins at `at`; its header.
     #[inline]
     pub fn add(&mut self, at: usize, record: &[u8], parts: &Parts) -> [u8; HEADER_SIZE] {
-        let places = [
-            at,
-            record.len(),
-            at + parts.body,
-            parts.body_size,
-            at + parts.topic,
-            parts.topic_size,
-            at + parts.properties,
-            record.len() - parts.properties,
-        ];
-        self.places.push(places.map(|place| place as i64));
+        self.places.push(parts.places(at, record.len()));
         let header = parts.header(record);
         self.header.extend_from_slice(&header);
         header
@@ -76,7 +66,8 @@ impl Cuts {
 
     /// The matrix of places, and that of headers; nobody may write them.
     pub fn matrices(self, py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
-        let header = frozen(matrix(py, self.header, HEADER_SIZE)?);
+        let shape = [self.header.len() / HEADER_SIZE, HEADER_SIZE];
+        let header = frozen(matrix(py, self.header, shape)?);
         Ok([self.places.matrix(py)?, header.into_any()])
     }
 }
@@ -248,6 +239,22 @@ impl Parts {
             topic_size,
             properties,
         })
+    }
+
+    /// What `Cuts` has of a record of `size` bytes that begins at `at`.
+    #[inline]
+    pub fn places(&self, at: usize, size: usize) -> [i64; PLACES] {
+        let places = [
+            at,
+            size,
+            at + self.body,
+            self.body_size,
+            at + self.topic,
+            self.topic_size,
+            at + self.properties,
+            size - self.properties,
+        ];
+        places.map(|place| place as i64)
     }
 
     /// Which check a consistent record fails first.

@@ -24,7 +24,15 @@ static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A whole record: `is_record` was asked, and a host of IPv6 does not lead out of the header. So
 /// none of the fixed fields that are read below stands outside of it.
-#[pyclass(module = "reput.record.messageview", name = "MessageView", frozen)]
+///
+/// The memory of as many messages as a large read returns is kept, and not counted by the collector
+/// when it is used again.
+#[pyclass(
+    module = "reput.record.messageview",
+    name = "MessageView",
+    frozen,
+    freelist = 1100
+)]
 pub struct MessageView {
     /// Bytes among which the record stands; messages that were read together share them.
     shared: Py<PyBytes>,

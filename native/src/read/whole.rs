@@ -5,11 +5,11 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::derive::window::{Cuts, Parts};
+use crate::derive::window::{PLACES, Parts};
 use crate::read::pieces::{Bounds, PLACE_SIZE, Source};
 use crate::read::sound::Queue;
 use crate::read::view::MessageView;
-use crate::shared::arrays::{Column, array, frozen};
+use crate::shared::arrays::{Column, Columns, array, frozen};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, Stop, declined_unless, room};
@@ -186,38 +186,39 @@ impl Records<'_> {
         let count = self.pieces.len();
         let size = self.pieces.iter().map(Range::len).sum();
         let mut window = room(size).map_err(Decline::from)?;
-        let mut offsets = room(count).map_err(Decline::from)?;
-        let mut cuts = Cuts::with_capacity(count);
-        unlocked(py, size, || {
-            let mut at = 0;
-            for rows in groups(count) {
-                for row in rows.clone() {
-                    window.extend_from_slice(self.piece(row));
-                }
-                for row in rows {
-                    let record = &window[at..at + self.pieces[row].len()];
-                    let Some(parts) = self.parts(record, row) else {
-                        return;
-                    };
-                    cuts.add(at, record, &parts);
-                    offsets.push(self.offset(row));
-                    at += record.len();
-                }
-            }
+        let mut rows = Columns::<{ PLACES + 1 }>::with_capacity(count);
+        let is_sound = unlocked(py, size, || {
+            groups(count).all(|group| self.add(group, &mut window, &mut rows))
         });
-        if offsets.len() < count {
+        if !is_sound {
             return Ok(None);
         }
-        let [places, header] = cuts.matrices(py)?;
-        let last = self.pieces[count - 1].len() as i64;
-        let made = (
-            frozen(array(py, window)),
-            places,
-            header,
-            frozen(array(py, offsets)),
-            self.offset(count - 1).wrapping_add(last),
-        );
+        let end = self.offset(count - 1) + self.pieces[count - 1].len() as i64;
+        let made = (frozen(array(py, window)), rows.matrix(py)?, end);
         Ok(Some(made.into_pyobject(py)?))
+    }
+
+    /// Copy some records, and note where they and their parts are; whether all are beyond doubt.
+    fn add(
+        &self,
+        group: Range<usize>,
+        window: &mut Vec<u8>,
+        rows: &mut Columns<{ PLACES + 1 }>,
+    ) -> bool {
+        let mut at = window.len();
+        for row in group.clone() {
+            window.extend_from_slice(self.piece(row));
+        }
+        for row in group {
+            let record = &window[at..at + self.pieces[row].len()];
+            let Some(parts) = self.parts(record, row) else {
+                return false;
+            };
+            let [a, b, c, d, e, f, g, h] = parts.places(at, record.len());
+            rows.push([a, b, c, d, e, f, g, h, self.offset(row)]);
+            at += record.len();
+        }
+        true
     }
 
     fn messages<'py>(

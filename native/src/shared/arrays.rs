@@ -1,31 +1,47 @@
 //! Arrays as slices: taken only where each element is where a slice has it.
 
-use numpy::ndarray::Array2;
+use numpy::ndarray::{Array2, Ix2, ShapeBuilder, StrideShape};
 use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
 use numpy::{
     Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PySlice;
 
 use crate::shared::decline::{Decline, declined_unless};
 
 /// An array that is one-dimensional, of this type, contiguous and aligned.
-pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
+pub struct Column<'py, T: Element> {
+    array: Bound<'py, PyArray1<T>>,
+    /// Notes that the array is read, which takes longer than many a kernel. An array that nobody may
+    /// write needs no note.
+    _note: Option<PyReadonlyArray1<'py, T>>,
+}
 
 impl<'py, T: Element> Column<'py, T> {
     /// The array behind `object`; another kind is declined.
     pub fn of(object: &Bound<'py, PyAny>) -> Result<Self, Decline> {
-        let array: PyReadonlyArray1<'py, T> = object.extract().map_err(|_| Decline::ToPython)?;
-        array.as_slice().map_err(|_| Decline::ToPython)?;
-        Ok(Self(array))
+        let array = object.cast::<PyArray1<T>>();
+        let array = array.map_err(|_| Decline::ToPython)?.clone();
+        // SAFETY: the object is an array, and the interpreter lock is held.
+        let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+        let note = (flags & NPY_ARRAY_WRITEABLE != 0).then(|| array.try_readonly());
+        let note = note.transpose().map_err(|_| Decline::ToPython)?;
+        let found = Self { array, _note: note };
+        found.slice().ok_or(Decline::ToPython).map(drop)?;
+        Ok(found)
     }
 
     /// Its elements.
     pub fn items(&self) -> &[T] {
         // `of` has asked already, and nobody can move an array that is held.
-        self.0.as_slice().unwrap_or_default()
+        self.slice().unwrap_or_default()
+    }
+
+    fn slice(&self) -> Option<&[T]> {
+        // SAFETY: nobody writes to the arrays of a kernel while it runs, and no kernel that writes
+        // to one gets it: it is noted, or may not be written.
+        unsafe { self.array.as_slice() }.ok()
     }
 }
 
@@ -112,14 +128,13 @@ pub fn array<'py, T: Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyA
     PyArray1::from_vec(py, values)
 }
 
-/// A matrix that takes over the memory of `values`, of which `width` are one row.
+/// A matrix that takes over the memory of `values`.
 pub fn matrix<T: Element>(
     py: Python<'_>,
     values: Vec<T>,
-    width: usize,
+    shape: impl Into<StrideShape<Ix2>>,
 ) -> PyResult<Bound<'_, PyArray2<T>>> {
-    let height = values.len() / width;
-    let made = Array2::from_shape_vec([height, width], values).map_err(other_error)?;
+    let made = Array2::from_shape_vec(shape, values).map_err(other_error)?;
     Ok(PyArray2::from_owned_array(py, made))
 }
 
@@ -137,16 +152,19 @@ pub fn frozen<T, D>(array: Bound<'_, PyArray<T, D>>) -> Bound<'_, PyArray<T, D>>
 /// `COUNT` columns of one length in one piece of memory, one behind the other.
 pub struct Columns<const COUNT: usize> {
     values: Vec<i64>,
-    /// Numbers of each column for which there is room.
-    room: usize,
+    /// Numbers from one column to the next one.
+    stride: usize,
     length: usize,
 }
 
 impl<const COUNT: usize> Columns<COUNT> {
     pub fn with_capacity(room: usize) -> Self {
+        // Columns a power of two apart would share few lines of the processor's cache.
+        const APART: usize = 8;
+        let stride = room + APART;
         Self {
-            values: vec![0; COUNT * room],
-            room,
+            values: vec![0; COUNT * stride],
+            stride,
             length: 0,
         }
     }
@@ -154,19 +172,19 @@ impl<const COUNT: usize> Columns<COUNT> {
     /// Add one number to each column.
     #[inline]
     pub fn push(&mut self, numbers: [i64; COUNT]) {
-        if self.length == self.room {
+        if self.length == self.stride {
             self.grow();
         }
         for (column, number) in numbers.into_iter().enumerate() {
-            self.values[column * self.room + self.length] = number;
+            self.values[column * self.stride + self.length] = number;
         }
         self.length += 1;
     }
 
     fn grow(&mut self) {
-        let mut grown = Self::with_capacity(2 * self.room + 8);
-        let columns = self.values.chunks_exact(self.room.max(1));
-        for (column, target) in columns.zip(grown.values.chunks_exact_mut(grown.room)) {
+        let mut grown = Self::with_capacity(2 * self.stride);
+        let columns = self.values.chunks_exact(self.stride);
+        for (column, target) in columns.zip(grown.values.chunks_exact_mut(grown.stride)) {
             target[..self.length].copy_from_slice(&column[..self.length]);
         }
         grown.length = self.length;
@@ -175,11 +193,7 @@ impl<const COUNT: usize> Columns<COUNT> {
 
     /// The matrix, of which each row is one column; nobody may write it.
     pub fn matrix(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        if self.length == self.room && self.room > 0 {
-            return Ok(frozen(matrix(py, self.values, self.room)?).into_any());
-        }
-        let whole = frozen(array(py, self.values)).reshape([COUNT, self.room])?;
-        let used = PySlice::new(py, 0, self.length as isize, 1);
-        whole.get_item((PySlice::full(py), used))
+        let shape = [COUNT, self.length].strides([self.stride, 1]);
+        Ok(frozen(matrix(py, self.values, shape)?).into_any())
     }
 }

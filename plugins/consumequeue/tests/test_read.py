@@ -94,6 +94,10 @@ def test_a_read_that_leaves_nothing_to_decide(
     assert not as_columns or found.queue_offsets is found.queue_offsets
     bodies = found.batch.body.as_bytes() if as_columns else _bodies(found)
     assert bodies == _bodies(slowly)
+    for rows in (slice(0, 100), slice(2, 5)) if as_columns else ():
+        for name in ("physical_offset", "queue_offset", "store_timestamp", "size"):
+            expected_column = [getattr(message, name) for message in slowly.messages[rows]]
+            assert found.batch[rows].column(name).tolist() == expected_column
 
 
 def _changed(path, position, data):

@@ -112,7 +112,11 @@ class FilePool:
 
     def call(self, file: str | Handle, read: Callable[..., _Answer], *wanted: Any) -> _Answer:
         """Call ``read`` with the descriptor of a pooled file, and ``wanted``."""
-        held = self._held(file)
+        held = self._files.get(file)  # as in `_held`, for most calls
+        if held is None:
+            held = self._held(file)
+        else:
+            held.was_used = True
         try:
             return read(held.descriptor, *wanted)
         finally:

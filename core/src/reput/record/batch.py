@@ -8,7 +8,7 @@ until the hook that received it returns: the next batch uses the window's memory
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "SpanRow", "queue_keys", "queue_of_key"]
 
+_new = object.__new__
 _TEXT = "text:"  # begins the keys of properties among what a batch has made
 _ASKED_MAX = 64
 
@@ -85,9 +86,9 @@ class DispatchBatch:
     """Physical offset of ``window[0]``; 0 if the records were moved together from several places
     (see `physical_offset`)."""
     _places: npt.NDArray[np.int64]
-    """``(8, n)``, contiguous rows as `SpanRow` names them."""
-    _header: npt.NDArray[np.uint8]
-    """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`."""
+    """``(8, n)`` or more, contiguous rows as `SpanRow` names them."""
+    _header: npt.NDArray[np.uint8] | Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
+    """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`; or what returns it of the window."""
     topic_code: npt.NDArray[np.int32]
     """``(n,)``, index of each record's topic in `topics`."""
     topics: tuple[str, ...]
@@ -101,10 +102,6 @@ class DispatchBatch:
     """Columns that were made or added, by name."""
     _asked: set[str] = attrs.field(factory=set)
     """Names of columns that were made; one set for a batch and its parts."""
-    start: npt.NDArray[np.int64] = attrs.field(init=False)
-    """``(n,)``, position of each record in the window."""
-    size: npt.NDArray[np.int64] = attrs.field(init=False)
-    """``(n,)``, bytes of each record."""
 
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
@@ -116,13 +113,52 @@ class DispatchBatch:
             self.topic_code.setflags(write=False)
         if places.flags.writeable:
             places.setflags(write=False)  # as its rows are then
-        self.start, self.size = places[SpanRow.START], places[SpanRow.SIZE]
         for each in self._columns.values():
             if isinstance(each, np.ndarray) and each.flags.writeable:
                 each.setflags(write=False)
 
+    @classmethod
+    def of_records(
+        cls,
+        window: npt.NDArray[np.uint8],
+        places: npt.NDArray[np.int64],
+        header: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]],
+        topic_code: npt.NDArray[np.int32],
+        topic: str,
+        end_offset: int,
+    ) -> DispatchBatch:
+        """Return a batch of records of one topic that were moved together, without any check.
+
+        Args:
+            window: ``(w,)``, the records one behind the other and nothing else.
+            places: ``(9, n)``, contiguous rows as `SpanRow` names them, then the physical offsets.
+            header: returns the ``(n, 88)`` headers of the window, when a column is asked for.
+            topic_code: ``(n,)`` zeros.
+            topic: the topic's name.
+            end_offset: see `end_offset`. Nobody may write the arrays.
+        """
+        batch = _new(cls)
+        batch.window, batch.base_offset = window, 0
+        batch._places, batch._header = places, header
+        batch.topic_code, batch.topics = topic_code, (topic,)
+        batch.end_offset, batch.finding = end_offset, None
+        batch._columns, batch._asked = {"physical_offset": places[-1]}, set()
+        return batch
+
+    @property
+    def start(self) -> npt.NDArray[np.int64]:
+        """``(n,)``, position of each record in the window."""
+        found: npt.NDArray[np.int64] = self._places[SpanRow.START]
+        return found
+
+    @property
+    def size(self) -> npt.NDArray[np.int64]:
+        """``(n,)``, bytes of each record."""
+        found: npt.NDArray[np.int64] = self._places[SpanRow.SIZE]
+        return found
+
     def __len__(self) -> int:
-        return len(self.start)
+        return len(self.topic_code)
 
     def __repr__(self) -> str:
         return (
@@ -152,13 +188,19 @@ class DispatchBatch:
             if name not in fields:
                 known = sorted({*fields, *self._columns, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}")
-            raw = self._header.view(HEADER_DTYPE)[:, 0][name]
+            raw = self._headers().view(HEADER_DTYPE)[:, 0][name]
             value = raw.astype(raw.dtype.newbyteorder("="))
         if len(self._asked) < _ASKED_MAX:
             self._asked.add(name)
         value.setflags(write=False)
         self._columns[name] = value
         return value
+
+    def _headers(self) -> npt.NDArray[np.uint8]:
+        found = self._header
+        if not isinstance(found, np.ndarray):
+            self._header = found = found(self.window)
+        return found
 
     def asked(self) -> tuple[str, ...]:
         """Return the names of columns made on request, also of its parts; for another `make`."""
@@ -194,7 +236,7 @@ class DispatchBatch:
     @property
     def start_offset(self) -> int:
         """Physical offset of the first record; `end_offset` if the batch is empty."""
-        return self._offset_of(0) if len(self.start) else self.end_offset
+        return self._offset_of(0) if len(self) else self.end_offset
 
     def _offset_of(self, row: int) -> int:
         """Physical offset of one row, without computing those of all."""
@@ -264,7 +306,7 @@ class DispatchBatch:
             window=self.window,
             base_offset=self.base_offset,
             places=self._places[:, first:stop],
-            header=self._header[first:stop],
+            header=self._headers()[first:stop],
             topic_code=self.topic_code[first:stop],
             topics=self.topics,
             end_offset=end_offset,

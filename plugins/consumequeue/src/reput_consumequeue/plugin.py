@@ -397,13 +397,17 @@ class ConsumeQueuePlugin(reput.Plugin):
         as_columns: bool = False,
     ) -> ReadResult | ReadColumns:
         """See `reput.plugin.hookspecs.reput_read`."""
-        queue = self._known(topic, queue_id)
+        queue = self.queues.made.get((topic, queue_id)) or self._known(topic, queue_id)
         if queue is None and (self.context.writable or self.derived is not None):
             # The answer of RocketMQ, where the question itself creates an empty queue.
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if queue is None:
             return self._follower.read_none(queue_offset, lambda: self._known(topic, queue_id))
 
+        is_own = self.context.writable or self.derived is not None
+        if filter is None and is_own and not queue.is_batch:
+            log = self.context.log
+            return read(queue, log, queue_offset, max_count, max_bytes, None, as_columns)
         if isinstance(queue, BatchQueue):
             asked_for = queue_offset, max_count, max_bytes, filter, as_columns
             ask = self._batches.reader(queue, *asked_for)
@@ -417,7 +421,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                 FilterReadAhead, queue, self.context, self.extend_file_size, filter
             )
         asked = self.context.log, queue_offset, max_count, max_bytes, make_scout, as_columns
-        if self.context.writable or self.derived is not None:
+        if is_own:
             return read(queue, *asked)
         if queue_offset + max_count > queue.max_offset:
             self._refresh(queue)

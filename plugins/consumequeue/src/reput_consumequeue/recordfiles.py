@@ -99,8 +99,9 @@ class RecordFiles:
         self._depth = depth
         self._removed: int | None = None
         """Base of the file removed last, whose name may be there again after a power cut."""
-        # Base and path of the file that was named last, as nearly every read is in it.
-        self._last_path = -1, ""
+        # Bases, base and path of the file that was named last, as nearly every read is in it.
+        # The bases are None if it is not known whether the file is among them.
+        self._last_file: tuple[tuple[int, ...] | None, int, str] = None, -1, ""
 
     @property
     def file_size(self) -> int:
@@ -109,11 +110,24 @@ class RecordFiles:
 
     def path(self, base: int) -> str:
         """Return the path of the file with that base."""
-        known, path = self._last_path
+        _, known, path = self._last_file
         if known != base:
             path = f"{self.directory}/{file_name(base * self.record_size)}"
-            self._last_path = base, path
+            self._last_file = None, base, path
         return path
+
+    def file_of(self, record: int) -> tuple[int, str] | None:
+        """Return base and path of the file that holds ``record``; None if no file does."""
+        bases = self.bases
+        known, last, path = self._last_file
+        if known is bases and last <= record < last + self.per_file:
+            return last, path
+        base = self.base_of(record)
+        if base is None:
+            return None
+        path = self.path(base)
+        self._last_file = bases, base, path
+        return base, path
 
     def base_of(self, record: int) -> int | None:
         """Return the base of the file that holds ``record``; None if no file does."""

@@ -118,7 +118,7 @@ class QueueReads:
                 topic=topic,
                 queue_id=queue_id,
                 queue_offset=queue_offset,
-                max_count=max(max_count, 1),
+                max_count=max_count if max_count > 1 else 1,
                 max_bytes=max_bytes,
                 filter=chosen,
                 as_columns=by_columns and (chosen is None or knows_filters),

@@ -7,6 +7,7 @@ nothing if anything is in doubt; `read` then looks at the records one after the 
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ import numpy as np
 from reput.engine import kernel
 from reput.files import read_pieces
 from reput.plugin import ReadColumns, ReadResult
-from reput.record import DispatchBatch, SpanRow
+from reput.record import DispatchBatch, SpanRow, cut_window
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
 
     Part = tuple[npt.NDArray[np.uint8], int, int, Callable[[], int]]
 
-__all__ = ["read_loaded", "read_mapped", "read_whole"]
+__all__ = ["MAX_BYTES_HIGHEST", "MAX_BYTES_LOWEST", "read_loaded", "read_mapped", "read_whole"]
+
+MAX_BYTES_LOWEST: Final = 100
+MAX_BYTES_HIGHEST: Final = 128 * 1024 * 1024
+"""Least and most bytes of records that a read may be asked to return."""
 
 _SIZE_AT: Final = 8  # of the size in a place
 _PLACE_SIZE: Final = 12
 _RECORD_MAX: Final = 1 << 20  # bytes of a record; a larger one is looked at by itself
-_ONE_TOPIC: Final = np.zeros(1024, np.int32)  # codes of messages of one topic
-_ONE_TOPIC.setflags(write=False)
 
 
 def read_loaded(
@@ -47,29 +50,43 @@ def read_loaded(
     max_bytes: int,
     as_columns: bool,
 ) -> ReadResult | ReadColumns | None:
-    """Answer `reput_read` for messages that exist, from parts of the log that are loaded.
+    """Answer `reput_read` from parts of the log that are loaded.
 
     Returns:
-        None if the read needs a decision, or bytes that are not loaded.
+        None if the messages do not exist, or the read needs a decision, or bytes that are not
+        loaded.
     """
+    # The way of most reads: no call and no object that can be spared.
     mapped = log.mapped()
-    if not mapped[1] or (as_columns and queue.is_light):
+    low, high = queue.min_offset, queue.max_offset
+    if not mapped[1] or not low <= queue_offset < high or (as_columns and queue.is_light):
         return None
-    files, extent = queue.files, (queue_offset, queue.min_offset, queue.max_offset)
-    base = files.base_of(queue_offset)
-    if base is None:
+    files = queue.files
+    file = files.file_of(queue_offset)
+    if file is None:
         return None
-    stop = min(extent[2], base + files.per_file)
-    size = min(max_count + 1, stop - queue_offset) * UNIT_SIZE
-    asked = UNIT_SIZE, mapped, (max_count, max_bytes, _RECORD_MAX, SHARED_SIZE)
-    place = queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light
-    at = (queue_offset - base) * UNIT_SIZE
-    call = files.shared.pool.call
+    base, path = file
+    if not MAX_BYTES_LOWEST <= max_bytes <= MAX_BYTES_HIGHEST:
+        max_bytes = min(max(max_bytes, MAX_BYTES_LOWEST), MAX_BYTES_HIGHEST)
+    if max_count > high - queue_offset:
+        max_count = high - queue_offset
+    stop = base + files.per_file
+    known = (high if high < stop else stop) - queue_offset
     try:
-        found = call(files.path(base), read_whole, at, size, *asked, place, as_columns)
+        found = files.shared.pool.call(
+            path,
+            read_whole,
+            (queue_offset - base) * UNIT_SIZE,
+            (max_count + 1 if max_count < known else known) * UNIT_SIZE,
+            UNIT_SIZE,
+            mapped,
+            (max_count, max_bytes, _RECORD_MAX, SHARED_SIZE),
+            (queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light),
+            as_columns,
+        )
     except FileNotFoundError:  # trimmed in the meantime
         return None
-    return None if found is None else _answer(queue, extent, found, as_columns)
+    return None if found is None else _answer(queue, queue_offset, low, high, found, as_columns)
 
 
 def read_mapped(
@@ -95,7 +112,7 @@ def read_mapped(
     """
     if as_columns and queue.is_light:
         return None  # lists messages of several topics, which the decoder tells apart
-    extent = queue_offset, queue.min_offset, queue.max_offset
+    low, high = queue.min_offset, queue.max_offset
     found = log.map_records(units, UNIT_SIZE, max_count, max_bytes)
     if found is None:
         return None
@@ -104,30 +121,35 @@ def read_mapped(
     place = queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light
     limits = max_count, max_bytes, _RECORD_MAX, SHARED_SIZE
     answer = read_whole(units, 0, len(units), UNIT_SIZE, mapped, limits, place, as_columns)
-    return None if answer is None else _answer(queue, extent, answer, as_columns)
+    return None if answer is None else _answer(queue, queue_offset, low, high, answer, as_columns)
 
 
 def _answer(
-    queue: ConsumeQueue, extent: tuple[int, int, int], found: Any, as_columns: bool
+    queue: ConsumeQueue, queue_offset: int, low: int, high: int, found: Any, as_columns: bool
 ) -> ReadResult | ReadColumns:
-    queue_offset, low, high = extent
     if not as_columns:
         stop = queue_offset + len(found)
         return ReadResult(ReadStatus.FOUND, stop, low, high, found, range(queue_offset, stop))
-    window, places, header, offsets, end_offset = found
-    count = len(offsets)
-    batch = DispatchBatch(
-        window=window,
-        base_offset=0,
-        places=places,
-        header=header,
-        topic_code=_ONE_TOPIC[:count] if count <= len(_ONE_TOPIC) else np.zeros(count, np.int32),
-        topics=(queue.topic,),
-        end_offset=end_offset,
-        columns={"physical_offset": offsets},
-    )
+    window, places, end_offset = found
+    count = places.shape[1]
+    codes = _one_topic(count)
+    batch = DispatchBatch.of_records(window, places, _headers, codes, queue.topic, end_offset)
     stop = queue_offset + count
     return ReadColumns(ReadStatus.FOUND, stop, low, high, batch, range(queue_offset, stop))
+
+
+def _headers(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    header: npt.NDArray[np.uint8]
+    _, header, *_ = cut_window(window, 0, False, False, False, False)
+    return header
+
+
+@functools.lru_cache(maxsize=8)
+def _one_topic(count: int) -> npt.NDArray[np.int32]:
+    """Return the codes of as many messages of one topic; most reads return equally many."""
+    codes = np.zeros(count, np.int32)
+    codes.setflags(write=False)
+    return codes
 
 
 @kernel
@@ -158,9 +180,8 @@ def read_whole(
 
     Returns:
         Messages. Or, as columns, which nobody may write: the records one behind the other, ``(w,)``
-        uint8; where they and their parts are in there, ``(8, n)`` int64, as
-        `reput.record.SpanRow` says; headers, ``(n, 88)`` uint8, as those of a `DispatchBatch`;
-        physical offsets, ``(n,)`` int64; and the physical offset after the last record.
+        uint8; ``(9, n)`` int64: where they and their parts are in there, as `reput.record.SpanRow`
+        says, and their physical offsets; and the physical offset after the last record.
     """
     places = _places(source, position, size)
     wanted, max_bytes, max_size, together = limits
@@ -181,13 +202,13 @@ def read_whole(
         messages = sound_messages(chunks, places, stride, *place, -1)
         return tuple(messages) if len(messages) == count else None
     records = b"".join(chunks)
-    cut, header, offsets = sound_columns(records, places, stride, *place, -1)
-    for each in (cut, header, offsets):
-        each.setflags(write=False)
+    cut, _, offsets = sound_columns(records, places, stride, *place, -1)
     if len(offsets) < count:
         return None
+    rows = np.vstack((cut, offsets))
+    rows.setflags(write=False)
     end = int(offsets[-1] + cut[SpanRow.SIZE, -1])
-    return np.frombuffer(records, np.uint8), cut, header, offsets, end
+    return np.frombuffer(records, np.uint8), rows, end
 
 
 def _places(source: int | bytes, position: int, size: int) -> bytes:

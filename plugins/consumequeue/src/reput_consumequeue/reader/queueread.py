@@ -20,7 +20,12 @@ from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reader.collector import Collector
-from reput_consumequeue.reader.mappedread import read_loaded, read_mapped
+from reput_consumequeue.reader.mappedread import (
+    MAX_BYTES_HIGHEST,
+    MAX_BYTES_LOWEST,
+    read_loaded,
+    read_mapped,
+)
 from reput_consumequeue.reader.resultbuffers import ColumnBuffer, MessageBuffer
 
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ __all__ = ["read"]
 
 _SCAN_SIZE = 16_000  # bytes of units that one read looks at, at least (maxFilterMessageSize)
 _NEXT_FILES = 1  # further files to read while nothing was found
-_MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 * 1024 * 1024
 _FIRST_LOOK = 4  # units per wanted message that a filtered read looks at first
 _FIRST_LOOK_MIN = 128
 
@@ -48,6 +52,10 @@ def read(
     as_columns: bool,
 ) -> ReadResult | ReadColumns:
     """Answer `reput_read` for one queue; ``make_scout`` is for a read with a filter."""
+    if make_scout is None and max_count >= MAPPED_MIN:
+        answer = read_loaded(queue, log, queue_offset, max_count, max_bytes, as_columns)
+        if answer is not None:
+            return answer
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
@@ -57,8 +65,7 @@ def read(
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
     if queue_offset > high:
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-    if not _MAX_BYTES_LOWEST <= max_bytes <= _MAX_BYTES_HIGHEST:
-        max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
+    max_bytes = min(max(max_bytes, MAX_BYTES_LOWEST), MAX_BYTES_HIGHEST)
 
     files, at = queue.files, queue_offset
     count = max_count
@@ -68,10 +75,6 @@ def read(
     # which tells whether the last is a hole unit.
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     wanted = min(count, stop - at)
-    if make_scout is None and wanted >= MAPPED_MIN:
-        answer = read_loaded(queue, log, queue_offset, wanted, max_bytes, as_columns)
-        if answer is not None:
-            return answer
     data = files.read_data(at, min(wanted + 1, high - at))
     if make_scout is None and len(data) >= MAPPED_MIN * UNIT_SIZE:
         answer = read_mapped(queue, log, data, queue_offset, wanted, max_bytes, as_columns)
