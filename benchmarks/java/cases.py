@@ -289,8 +289,7 @@ def _read_columns(store: reput.Store, step: int) -> int:
     for queue in store.queues():
         at = 0
         while found := read(queue.topic, queue.queue_id, at, step, _READ_SIZE, as_columns=True):
-            for body in found.batch.body.as_bytes():
-                size += len(body or b"")
+            size += sum(map(len, filter(None, found.batch.body.as_bytes())))
             at = found.next_queue_offset
     return size
 

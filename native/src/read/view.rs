@@ -85,16 +85,16 @@ impl MessageView {
         shielded(py, "MessageView", || Ok(read(self.bytes(py))))
     }
 
-    /// Where the parts stand; the error of the class in Python where they stand nowhere.
-    fn found(&self, py: Python<'_>) -> PyResult<Parts> {
-        Parts::of(self.bytes(py)).map_or_else(
-            || {
-                let record = self.record(py)?;
-                let answer = reference(py)?.call1((record, self.physical_offset))?;
-                Err(unexpected(py, answer.call_method0("places")))
-            },
-            Ok,
-        )
+    /// The record, and where its parts stand; the error of the class in Python where they stand
+    /// nowhere.
+    fn found<'a>(&'a self, py: Python<'a>) -> PyResult<(Parts, &'a [u8])> {
+        let bytes = self.bytes(py);
+        if let Some(found) = Parts::of(bytes) {
+            return Ok((found, bytes));
+        }
+        let record = self.record(py)?;
+        let answer = reference(py)?.call1((record, self.physical_offset))?;
+        Err(unexpected(py, answer.call_method0("places")))
     }
 
     /// A part of the record, by its first byte and the one behind its last.
@@ -104,7 +104,7 @@ impl MessageView {
         place: impl FnOnce(Parts, usize) -> (usize, usize),
     ) -> PyResult<Bound<'py, PyBytes>> {
         shielded(py, "MessageView", || {
-            let (found, bytes) = (self.found(py)?, self.bytes(py));
+            let (found, bytes) = self.found(py)?;
             let (start, end) = place(found, bytes.len());
             copied(py, &bytes[start..end])
         })
@@ -254,7 +254,7 @@ impl MessageView {
 
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         shielded(py, "MessageView", || {
-            let found = self.found(py)?;
+            let (found, _) = self.found(py)?;
             let topic_end = found.topic + found.topic_size;
             (found.body, found.topic, topic_end, found.properties).into_pyobject(py)
         })
@@ -268,8 +268,8 @@ impl MessageView {
     #[getter]
     fn topic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         shielded(py, "MessageView", || {
-            let found = self.found(py)?;
-            let name = &self.bytes(py)[found.topic..found.topic + found.topic_size];
+            let (found, bytes) = self.found(py)?;
+            let name = &bytes[found.topic..found.topic + found.topic_size];
             Ok(PyString::new(py, &java_text(name)))
         })
     }
@@ -305,7 +305,8 @@ impl MessageView {
 
     fn body_matches(&self, py: Python<'_>) -> PyResult<bool> {
         shielded(py, "MessageView", || {
-            Ok(self.found(py)?.body_matches(self.bytes(py)))
+            let (found, bytes) = self.found(py)?;
+            Ok(found.body_matches(bytes))
         })
     }
 }
