@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import struct
 from types import SimpleNamespace
@@ -202,6 +203,29 @@ def test_slots_that_contradict_the_log_are_made_again(store, caplog):
         store.open()
 
     assert "slots and the timer log differ" in caplog.text
+    all_come_once(store)
+
+
+def test_a_wheel_without_the_last_records_of_a_closed_store_is_made_again(store):
+    def seen():
+        with reput.open(store.root, "r", plugins=["consumequeue", "schedule"]) as reader:
+            plugin = reader.plugin("schedule")
+            counts = plugin.scheduled().counts.tolist()
+            return counts, [str(each) for each in plugin.reput_tools_wrong_entries()]
+
+    store.close()
+    waiting, wrong = seen()
+    assert sum(waiting) == 11
+    assert wrong == []
+    size = (store.root / WHEEL).stat().st_size
+    os.truncate(store.root / WHEEL, 0)
+    os.truncate(store.root / WHEEL, size)
+
+    after, wrong = seen()
+
+    assert after == waiting
+    assert ["no slot leads to the record" in each for each in wrong] == [True]
+    store.open()
     all_come_once(store)
 
 

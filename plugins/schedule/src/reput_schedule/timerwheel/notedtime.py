@@ -66,7 +66,7 @@ def wrong_entries(
 
     Args:
         files: wheel and timer log.
-        check: the saved checkpoint.
+        check: the saved checkpoint, or that of the broker that wrote last.
         ticks: ``(n,)`` slots of what waits, in units of the precision.
         precision: ms of one slot.
         log_begin: physical offset at which the commit log begins.
@@ -77,6 +77,8 @@ def wrong_entries(
     if check is not None and is_closed:
         begin = check.log_min
     wrong = [*_wrong_files(files.log, begin, is_end_known=is_closed)]
+    if check is not None and not wrong:
+        wrong += files.wrong_wheel(check)
     return wrong or _wrong_chains(files, ticks, precision)
 
 
@@ -96,7 +98,7 @@ def _wrong_chains(
 
 def _wrong_files(log: TimerLog, begin: int, *, is_end_known: bool) -> Iterator[CorruptFileError]:
     """Yield what is wrong with the order of the timer log's files, and of its records."""
-    if log.first < log.end and log.min_position > begin:
+    if not log.is_empty and log.min_position > begin:
         reason = f"the timer log begins here, and not at {begin}"
         yield CorruptFileError(log.path_of(log.first), 0, reason)
     covered = 0

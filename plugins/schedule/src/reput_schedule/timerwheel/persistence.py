@@ -18,6 +18,7 @@ from reput_schedule.timerwheel.files.slotchain import slot_ticks
 from reput_schedule.timerwheel.files.timercheckpoint import (
     CheckpointRecord,
     TimerCheckpoint,
+    decode_broker_check,
     decode_check,
     encode_check,
     is_damaged,
@@ -90,6 +91,16 @@ class TimerPersistence:
             self.metrics = TimerMetrics.decode(disk.read_file(self._metrics_path))
             if self.metrics.is_damaged:
                 self._context.note_problem(f"{self._metrics_path}: damaged, and ignored")
+
+    def stated(self, precision: int) -> CheckpointRecord | None:
+        """Return the checkpoint of the program that wrote last; None without one.
+
+        Args:
+            precision: ms of one slot, of a broker.
+        """
+        if self.saved is not None and not self.saved.is_superseded:
+            return self.saved
+        return decode_broker_check(self.broker_data, precision)
 
     def _read_check(self) -> bytes:
         """Return the checkpoint's file, which a writer overwrites in place."""

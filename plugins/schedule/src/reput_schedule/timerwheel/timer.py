@@ -30,7 +30,6 @@ from reput_schedule.timerwheel.files.slotchain import slot_ticks
 from reput_schedule.timerwheel.files.timercheckpoint import (
     CheckpointRecord,
     TimerCheckpoint,
-    decode_broker_check,
 )
 from reput_schedule.timerwheel.files.timerfiles import TimerFiles
 from reput_schedule.timerwheel.layout import (
@@ -226,7 +225,7 @@ class Timer:
     def _look_at_broker(self) -> None:
         """Read wheel and timer log of a broker, if they agree; else the log tells what waits."""
         self._use(self._precision)
-        check = decode_broker_check(self._saving.broker_data, self._precision)
+        check = self._saving.stated(self._precision)
         if check is None:
             return
         if not self._files.look(check) or self._files.covered_to == 0:
@@ -443,7 +442,8 @@ class Timer:
                 self._look()
             ticks = np.unique(self._files.wheel.pending()[0])
         log_begin = self._context.log.min_physical_offset
-        return wrong_entries(self._files, self._saving.saved, ticks, self._precision, log_begin)
+        check = self._saving.stated(self._precision)
+        return wrong_entries(self._files, check, ticks, self._precision, log_begin)
 
     def _seen(self, ask: Callable[[], _Answer]) -> _Answer:
         """Look at the files of another process, and return ``ask()``, which reads more of them."""

@@ -34,7 +34,7 @@ from reput_schedule.timerwheel.layout import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["TimerFiles"]
 
 _NO_LIMIT: Final = 1 << 62  # a physical offset above every log
+_RECORDS_LOOKED_FOR: Final = 4096  # of the end of the timer log, on the wheel of a closed store
 
 
 class _Sound(NamedTuple):
@@ -156,12 +157,53 @@ class TimerFiles:
             return False
         if end and not self.wheel.load(disk, self.wheel_path):
             return False
-        if not self.wheel.is_sound(check.log_end):
+        self.wheel.advance(check.reached.read_timestamp // self._precision)
+        if not self._is_wheel_right(check, end):
             logger.warning("timer wheel is rebuilt: its slots and the timer log differ")
             return False
         log.end, self.covered_to = end, covered
-        self.wheel.advance(check.reached.read_timestamp // self._precision)
         return True
+
+    def _is_wheel_right(self, check: CheckpointRecord, end: int) -> bool:
+        """Return whether the slots agree with the timer log; if it was closed, with its end.
+
+        A wheel of zeros, or of another moment, agrees with every log. Its messages would wait for
+        ever, so the last records have to be on it.
+        """
+        if not self.wheel.is_sound(check.log_end):
+            return False
+        first = max(end - _RECORDS_LOOKED_FOR, self.log.first)
+        return not check.is_closed or next(self._unlisted(self.wheel, first, end), None) is None
+
+    def _unlisted(self, wheel: Wheel, first: int, end: int) -> Iterator[int]:
+        """Yield the numbers of pending records in ``[first, end)`` to which no slot leads."""
+        for start, records in self.log.chunks(first, end):
+            positions = self.log.positions_of(start, len(records))
+            rows = wheel.unlisted(slot_ticks(records, self._precision), positions)
+            yield from (rows + start).tolist()
+
+    def wrong_wheel(self, check: CheckpointRecord) -> Iterator[CorruptFileError]:
+        """Yield what is wrong with the wheel's file, and the end of the log, of a closed store."""
+        self.log.load()
+        if self.log.is_empty or check.is_wheel_stale or self._find_snapshots():
+            return
+        end = self._end_stated(check)
+        if end is None:
+            reason = f"no record of the timer log ends at {check.log_end}, as the checkpoint states"
+            yield CorruptFileError(self.log.path_of(self.log.first), 0, reason)
+            return
+        wheel = Wheel()
+        if not wheel.load(self._context.disk, self.wheel_path):
+            return  # it is made of the timer log
+        wheel.advance(check.reached.read_timestamp // self._precision)
+        if not wheel.is_sound(check.log_end):
+            yield CorruptFileError(self.wheel_path, 0, "slots that no record of the timer log fits")
+            return
+        number = next(self._unlisted(wheel, self.log.first, end), None)
+        if number is not None:
+            position = self.log.position_of(number)
+            reason = f"no slot leads to the record of the timer log at {position}"
+            yield CorruptFileError(self.wheel_path, 0, reason)
 
     def _end_stated(self, check: CheckpointRecord) -> int | None:
         """Return the number after the last record by the checkpoint; None if that is impossible."""
@@ -249,7 +291,7 @@ class TimerFiles:
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
         )
         self.wheel.advance(check.reached.read_timestamp // self._precision)
-        return self.wheel.is_sound(check.log_end)
+        return self._is_wheel_right(check, self.log.end)
 
     def _find_snapshots(self) -> list[str]:
         """Return the names of files of their own that have the wheel, ``timerwheel.POSITION``.

@@ -279,6 +279,20 @@ class Wheel:
         good = (tick > 0) & (tick % self.slot_count == rows) & (found["magic"] == 0)
         return bool((good & (first >= 0) & (first <= last) & (last < log_end)).all())
 
+    def unlisted(self, ticks: Integers, positions: Integers) -> npt.NDArray[np.intp]:
+        """Return the rows of pending records that no slot leads to.
+
+        A slot that a later tick has taken says nothing about the records of an earlier one.
+
+        Args:
+            ticks: ``(n,)`` of records of the timer log, in its order.
+            positions: ``(n,)`` timer-log positions of the records.
+        """
+        slots = self._slots[ticks % self.slot_count]
+        is_right = (slots["tick"] > ticks) | (ticks < self.read_tick)
+        is_right |= (slots["tick"] == ticks) & (slots["last"] >= positions)
+        return np.flatnonzero(~is_right)
+
     def take_dirty(self) -> Pages:
         """Return the pages that changed since the last call."""
         pages = np.flatnonzero(self._dirty)
