@@ -17,6 +17,7 @@ import reput
 from reput.errors import StoreNotFoundError
 from reput.files import Disk
 from reput_testing import snapshot, traces
+from reput_tools.doctor import Severity, verify
 from reput_tools.doctor.repair.backup import NoBackupError
 from reput_tools.doctor.repair.diskspace import NoSpaceError
 from reput_tools.doctor.repair.repairrun import (
@@ -477,3 +478,45 @@ def test_a_log_without_anything_beside_it_is_a_store_again(tmp_path):
     with reput.open(done.target, "r") as store:
         counts = {(each.topic, each.queue_id): each.message_count for each in store.queues()}
     assert counts == {queue: len(offsets) for queue, offsets in origin.queues().items()}
+
+
+def test_empty_log_files_of_a_broker_are_an_empty_log(tmp_path):
+    origin = healthy("rocketmq-4.8.0-v6")
+    put_down({**origin.files, **dict.fromkeys(origin.log_names, b"")}, tmp_path / "store")
+
+    done = repair(tmp_path / "store", tmp_path / "mended")
+
+    assert {each.kind for each in done.plan.notices} >= {"log-file.strange"}
+
+
+def test_files_that_are_missing_after_one_that_is_not_full_are_filled_one_by_one(tmp_path):
+    log = dict(LOG)
+    first, *gone, last = sorted(LOG)[1:5]
+    log[first] = log[first][:-1_000] + bytes(1_000)
+    for name in gone:
+        del log[name]
+    others = {name: data for name, data in ORIGIN.files.items() if name not in LOG}
+    put_down({**others, **log}, tmp_path / "store")
+
+    done = repair(tmp_path / "store", tmp_path / "mended")
+
+    assert {each.file for each in done.plan.notices if each.kind == "log-file.missing"} == {*gone}
+    with reput.open(done.target, "r") as store:
+        assert store.get(int(last[-20:])).record == ORIGIN.records[int(last[-20:])].record
+    worst = verify(done.target, jobs=1).worst
+    assert worst is None or worst == Severity.NOTICE
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config/topics.json", "consumequeue/orders/0/00000000000000000000", "index"],
+)
+def test_a_directory_in_the_place_of_a_file_is_left_out(tmp_path, name):
+    name = min(each for each in ORIGIN.files if each.startswith(name))
+    files = {**ORIGIN.files, f"{name}/inside": b"mine"}
+    del files[name]
+    put_down(files, tmp_path / "store")
+
+    done = repair(tmp_path / "store", tmp_path / "mended")
+
+    assert verify(done.target, jobs=1).worst in (None, Severity.NOTICE)

@@ -403,7 +403,7 @@ class _Queue:
     def _read(self, root: str, base: int, size: int, kind: str = DIRECTORY) -> bytes:
         try:
             descriptor = self._disk.open(os.path.join(root, self._name(base, kind)))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return b""
         try:
             return self._disk.read(descriptor, size, 0)

@@ -103,7 +103,7 @@ def _read(comparison: Comparison, path: str, size: int, position: int) -> bytes:
     """Return bytes of a file: fewer at its end, none of a file that does not exist."""
     try:
         descriptor = comparison.disk.open(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return b""
     try:
         return comparison.disk.read(descriptor, size, position)

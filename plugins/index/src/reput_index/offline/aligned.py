@@ -107,11 +107,13 @@ class _Side:
 
     @classmethod
     def of(cls, comparison: Comparison, root: str, geometry: Geometry) -> _Side | None:
-        """Return the files below a root; None if a header does not fit its items.
+        """Return the files below a root; None if one is a directory, or a header fits no items.
 
         The last file ends after its items if files grow, so an item more makes it longer.
         """
         entries = comparison.disk.list(os.path.join(root, DIRECTORY))
+        if not all(entry.is_file() for entry in entries):
+            return None
         side = cls(comparison, root, geometry, ())
         files: list[_File] = []
         for entry in entries:

@@ -264,7 +264,7 @@ def _items(
 def _read(comparison: Comparison, path: str, position: int, size: int) -> bytes:
     try:
         descriptor = comparison.disk.open(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return bytes(size)
     try:
         return comparison.disk.read(descriptor, size, position).ljust(size, b"\0")

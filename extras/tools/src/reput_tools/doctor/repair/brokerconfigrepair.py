@@ -114,7 +114,7 @@ def _read(disk: Disk, path: str, name: str) -> tuple[dict[str, Any] | None, str]
     """Return a document, or None and why it is not one of that name."""
     try:
         document = object_of(disk.read_file(path, _SIZE_MAX))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, IsADirectoryError, ValueError):
         return None, "is not valid JSON"
     wrong = wrong_content(name, document)
     return (document, "") if wrong is None else (None, f"is not such a document ({wrong})")

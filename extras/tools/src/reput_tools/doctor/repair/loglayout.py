@@ -171,7 +171,7 @@ def _named_base(name: str) -> int | None:
 
 
 def _why_strange(named: int | None, found: Counter[int], size: int, file_size: int) -> str:
-    if named is None or named % file_size:
+    if named is None or named % max(file_size, 1):
         return "holds no record of this log, nor has it a log file's name"
     if found:
         base = found.most_common(1)[0][0]

@@ -161,7 +161,7 @@ def _place(part: RecordHints, row: int) -> DamagePlace:
 def _take_samples(
     known: PluginHints, part: RecordHints, rows: npt.NDArray[np.int64], file_size: int
 ) -> None:
-    if len(rows) == 0:
+    if len(rows) == 0 or file_size == 0:  # no file of the log has a byte
         return
     base = part.physical_offset[rows] // file_size
     for number in np.unique(base).tolist():

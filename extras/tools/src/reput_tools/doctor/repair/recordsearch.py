@@ -9,7 +9,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -131,7 +131,20 @@ class _Search:
         if not damages:
             self.finding = finding
             return None
-        return NextRecord(damages[-1].end_offset, damages)
+        return NextRecord(damages[-1].end_offset, [*self._by_file(damages)])
+
+    def _by_file(self, damages: Sequence[Damage]) -> Iterator[Damage]:
+        """Yield the parts of damages that reach over missing files: one part for each file."""
+        files = self.log.files
+        for each in damages:
+            start = each.start_offset
+            if files.base_of(start) is None:
+                following = files.base_after(start)
+                start = each.end_offset if following is None else min(following, each.end_offset)
+                missing = self._missing(each.start_offset, start)
+                yield from missing.damages if missing is not None else ()
+            if start < each.end_offset:
+                yield attrs.evolve(each, start_offset=start)
 
     def _missing(self, start: int, following: int | None) -> NextRecord | None:
         if following is None:

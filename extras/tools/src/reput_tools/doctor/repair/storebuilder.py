@@ -242,22 +242,20 @@ def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
 
 def _take_over_config(source: Source, root: str, disk: Disk) -> None:
     plan = source.plan
-    directory = os.path.join(plan.root, "config")
+    directory, made = os.path.join(plan.root, "config"), os.path.join(root, "config")
     # A file that cannot be read is taken over as it is: what it says stays unknown, and nobody is
     # served by settings that are not his.
-    changed = {os.path.join(directory, each.name) for each in plan.config if each.data is not None}
-    copy_tree(
-        source.disk,
-        directory,
-        disk,
-        os.path.join(root, "config"),
-        wanted=lambda path, size: path not in changed,
-    )
-    for each in plan.config:
-        if each.data is not None:
-            path = os.path.join(root, "config", each.name)
-            disk.make_directory(os.path.dirname(path))
-            disk.replace(path, each.data)
+    changed = {each.name: each.data for each in plan.config if each.data is not None}
+    entries = source.disk.list(directory)
+    if not entries and not changed:
+        return
+    disk.make_directory(made)
+    for entry in entries:
+        if entry.name not in changed:
+            copy_tree(source.disk, entry.path, disk, os.path.join(made, entry.name))
+    for name, data in changed.items():
+        disk.replace(os.path.join(made, name), data)
+    disk.flush_directory(made)
 
 
 def _open_once(plan: RepairPlan, root: str, disk: Disk, step: Step) -> list[Notice]:

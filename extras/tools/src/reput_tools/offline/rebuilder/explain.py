@@ -53,7 +53,7 @@ def _in_hex(comparison: Comparison, difference: Difference) -> Difference:
 def _bytes(disk: Disk, path: str, difference: Difference) -> str:
     try:
         descriptor = disk.open(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return _NO_FILE
     try:
         size = difference.size or _SHOWN
