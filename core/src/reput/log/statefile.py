@@ -185,7 +185,8 @@ class StateFile:
                 slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
                 data, slots = block_of(SLOT, slot), [slot, *known.slots[:1]]
                 position = sequence % 2 * known.slot_size
-                fits = self._is_whole(known) and len(data) <= known.slot_size
+                stays = known.slots and known.damaged_at is None and not self._is_replaced
+                fits = stays and len(data) <= known.slot_size
                 if not (fits and self.disk.overwrite(self.path, data, position)):
                     if self._replace(known, slots, {}):
                         return
@@ -213,13 +214,14 @@ class StateFile:
             while True:  # again if a signal handler has written meanwhile
                 known = self.contents
                 sequence = known.sequence + 1
-                entries = {
-                    name: Entry(known.begun.get(name, sequence) if adds else sequence, value)
-                    for name, value in changed.items()
-                }
+                entries = {}
+                for name, value in changed.items():
+                    begun = known.begun.get(name, sequence) if adds else sequence
+                    entries[name] = Entry(begun, value)
                 block = Block(known.slot_size, known.generation, sequence, known.end, entries)
                 data = block_of(JOURNAL, block)
-                fits = self._is_whole(known) and not _is_wasteful(known, len(data))
+                stays = known.slots and known.damaged_at is None and not self._is_replaced
+                fits = stays and not _is_wasteful(known, len(data))
                 if not (fits and self.disk.overwrite(self.path, data, known.end)):
                     if self._replace(known, known.slots, entries):
                         return
@@ -249,10 +251,6 @@ class StateFile:
             first = {name: Entry(1, value) for name, value in changed.items()}
             if not self._replace(known, slots, first):
                 self.note_everywhere(changed, others)
-
-    def _is_whole(self, known: Contents) -> bool:
-        """Whether the file may be changed in place."""
-        return bool(known.slots) and known.damaged_at is None and not self._is_replaced
 
     def _replace(self, known: Contents, slots: list[Block], changed: Mapping[str, Entry]) -> bool:
         """Write the whole file again: slots, newest first, and the journal as one block.

@@ -87,8 +87,8 @@ class DispatchBatch:
     (see `physical_offset`)."""
     _places: npt.NDArray[np.int64]
     """``(8, n)`` or more, contiguous rows as `SpanRow` names them."""
-    _header: npt.NDArray[np.uint8] | Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
-    """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`; or what returns it of the window."""
+    _header: npt.NDArray[np.uint8]
+    """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`."""
     topic_code: npt.NDArray[np.int32]
     """``(n,)``, index of each record's topic in `topics`."""
     topics: tuple[str, ...]
@@ -102,6 +102,12 @@ class DispatchBatch:
     """Columns that were made or added, by name."""
     _asked: set[str] = attrs.field(factory=set)
     """Names of columns that were made; one set for a batch and its parts."""
+    start: npt.NDArray[np.int64] = attrs.field(init=False)
+    """``(n,)``, position of each record in the window."""
+    size: npt.NDArray[np.int64] = attrs.field(init=False)
+    """``(n,)``, bytes of each record."""
+    _headers: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]] = attrs.field(init=False)
+    """Returns the headers of the window, in a batch that has none yet (`of_records`)."""
 
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
@@ -113,6 +119,7 @@ class DispatchBatch:
             self.topic_code.setflags(write=False)
         if places.flags.writeable:
             places.setflags(write=False)  # as its rows are then
+        self.start, self.size = places[SpanRow.START], places[SpanRow.SIZE]
         for each in self._columns.values():
             if isinstance(each, np.ndarray) and each.flags.writeable:
                 each.setflags(write=False)
@@ -139,22 +146,24 @@ class DispatchBatch:
         """
         batch = _new(cls)
         batch.window, batch.base_offset = window, 0
-        batch._places, batch._header = places, header
+        batch._places, batch._headers = places, header
         batch.topic_code, batch.topics = topic_code, (topic,)
         batch.end_offset, batch.finding = end_offset, None
         batch._columns, batch._asked = {"physical_offset": places[-1]}, set()
         return batch
 
-    @property
-    def start(self) -> npt.NDArray[np.int64]:
-        """``(n,)``, position of each record in the window."""
-        found: npt.NDArray[np.int64] = self._places[SpanRow.START]
-        return found
-
-    @property
-    def size(self) -> npt.NDArray[np.int64]:
-        """``(n,)``, bytes of each record."""
-        found: npt.NDArray[np.int64] = self._places[SpanRow.SIZE]
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        """Return an array that a batch of `of_records` has not made yet."""
+        found: npt.NDArray[Any]
+        if name == "start":
+            found = self._places[SpanRow.START]
+        elif name == "size":
+            found = self._places[SpanRow.SIZE]
+        elif name == "_header":
+            found = self._headers(self.window)
+        else:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        setattr(self, name, found)
         return found
 
     def __len__(self) -> int:
@@ -188,19 +197,13 @@ class DispatchBatch:
             if name not in fields:
                 known = sorted({*fields, *self._columns, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}")
-            raw = self._headers().view(HEADER_DTYPE)[:, 0][name]
+            raw = self._header.view(HEADER_DTYPE)[:, 0][name]
             value = raw.astype(raw.dtype.newbyteorder("="))
         if len(self._asked) < _ASKED_MAX:
             self._asked.add(name)
         value.setflags(write=False)
         self._columns[name] = value
         return value
-
-    def _headers(self) -> npt.NDArray[np.uint8]:
-        found = self._header
-        if not isinstance(found, np.ndarray):
-            self._header = found = found(self.window)
-        return found
 
     def asked(self) -> tuple[str, ...]:
         """Return the names of columns made on request, also of its parts; for another `make`."""
@@ -306,7 +309,7 @@ class DispatchBatch:
             window=self.window,
             base_offset=self.base_offset,
             places=self._places[:, first:stop],
-            header=self._headers()[first:stop],
+            header=self._header[first:stop],
             topic_code=self.topic_code[first:stop],
             topics=self.topics,
             end_offset=end_offset,
