@@ -20,10 +20,10 @@ CEILINGS = {
     "put sync": 26,
     "dispatch": 129,
     "flush": 120,
-    "read": 47,
+    "read": 46,
     "close": 149,
-    "open": 593,
-    "open after a kill": 912,
+    "open": 588,
+    "open after a kill": 907,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 
