@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from reput.files.jsonfiles import object_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reput.log.statefile import StateFile
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["StateNotes"]
 
@@ -42,3 +50,15 @@ class StateNotes:
             self._own[name] = self._own.get(name, b"") + value if adds else value
         else:
             self._state.note({self._prefix + name: value}, adds=adds)
+
+    def read_object(self, name: str) -> dict[str, Any]:
+        """Return a value that `save_object` has kept; empty without one, or if it is damaged."""
+        try:
+            return object_of(self.read(name) or b"{}")
+        except ValueError as error:
+            logger.warning("note ignored name=%s%s error=%s", self._prefix, name, error)
+            return {}
+
+    def save_object(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Replace a value by a JSON object; see `save`."""
+        self.save(name, json.dumps(facts, separators=(",", ":")).encode())

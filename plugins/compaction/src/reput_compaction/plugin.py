@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -222,24 +221,13 @@ class CompactionPlugin(reput.Plugin):
 
     # ------------------------------------------------------------------ which topics are complete
 
-    @property
-    def _topics_path(self) -> str:
-        return self.context.directory(OWN_DIRECTORY, DIRECTORY, TOPICS)
-
     def _known_topics(self) -> frozenset[str]:
         """Return the topics whose messages were searched for in the whole log."""
-        try:
-            found = json.loads(self.context.disk.read_file(self._topics_path))
-        except (OSError, ValueError, RecursionError):
-            return frozenset()
-        names = found.get("topics") if isinstance(found, dict) else None
-        return frozenset(name for name in names or () if isinstance(name, str))
+        names = self.context.notes.read_object(TOPICS).get("names")
+        return frozenset(names if isinstance(names, list) else ())
 
     def _save_topics(self) -> None:
-        directory = self.context.directory(OWN_DIRECTORY, DIRECTORY)
-        self.context.disk.make_directory(directory, durable=True)
-        document = json.dumps({"topics": sorted(self.topics)}, indent=2) + "\n"
-        self.context.disk.replace(self._topics_path, document.encode())
+        self.context.notes.save_object(TOPICS, {"names": sorted(self.topics)})
 
     # ------------------------------------------------------------------ writing
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY
 from reput_compaction.filepairs.filepair import Pair
-from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, TOMBSTONES, TOPICS, UNKNOWN
+from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, TOMBSTONES, UNKNOWN
 from reput_compaction.filepairs.queuenames import Places, is_queue_name, is_topic
 from reput_compaction.filepairs.replacement import Replacement
 from reput_compaction.layout import (
@@ -95,7 +95,6 @@ def whole_sizes(store: InStore, asked: FileSizes) -> dict[str, int | None]:
     whole = sizes.log, sizes.queue, sizes.queue // UNIT_SIZE * NOTE_SIZE
     found: dict[str, int | None] = {}
     documents = [store.directory(DIRECTORY, CHECKPOINT)]
-    documents.append(store.directory(OWN_DIRECTORY, DIRECTORY, TOPICS))
     for topic, queue_id in find_queues(store):
         places = Places.of(store, topic, queue_id)
         documents.append(f"{places.notes}/{TOMBSTONES}")
