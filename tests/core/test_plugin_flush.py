@@ -218,7 +218,7 @@ def test_a_handler_that_closes_the_store_in_a_flush_ends_the_thread_that_wants_i
     (thread,) = [each for each in others if each.name == "reput-flush-plugins"]
     put(store, 1)
 
-    with store_internals(store).plugin_flusher._lock:  # as a flush has that the handler came into
+    with store_internals(store).plugin_flusher.lock:  # as a flush has that the handler came into
         until(
             lambda: sys._current_frames()[thread.ident].f_code.co_filename == pluginflusher.__file__
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import queue
@@ -15,6 +16,7 @@ from interrupts import Interrupts, interrupt, interrupted
 
 import reput
 from reput.dispatch.pluginlifecycle import PluginLifecycle
+from reput.dispatch.runtime import hookcalls
 from reput.dispatch.runtime.hookcalls import HookCalls
 from reput.dispatch.runtime.reputloop import ReputLoop
 from reput.engine import ENGINE
@@ -486,3 +488,80 @@ def test_a_thread_is_waited_for_after_an_exception_has_ended_the_waiting():
 
     thread.stop()
     assert ended
+
+
+INNER = {
+    "flush": lambda store: store.flush(),
+    "add_plugin": lambda store: store.add_plugin(Witness()),
+    "remove_plugin": lambda store: store.remove_plugin("witness"),
+    "suspend_plugin": lambda store: store.suspend_plugin("witness"),
+    "resume_plugin": lambda store: store.resume_plugin("witness"),
+    "trim_log": lambda store: store.trim_log(1 << 62),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "outer"),
+    [
+        ("runtime.pluginflusher.PluginFlusher._save_checkpoint", "flush"),
+        ("pluginlifecycle.PluginLifecycle._save_manifest", "remove_plugin"),
+        ("logtrimmer.LogTrimmer._remove_below", "trim_log"),
+    ],
+)
+def test_a_handler_that_cannot_wait_for_the_call_it_interrupted_is_refused_at_once(
+    tmp_path, monkeypatch, place, outer
+):
+    refused = {}
+
+    def handler(*_):
+        for name, call in INNER.items():
+            try:
+                call(store)
+            except ServiceNotAvailableError as error:
+                refused[name] = str(error)
+
+    def interrupted_there(*arguments, **named):
+        if not refused:
+            signal.raise_signal(signal.SIGUSR1)
+        return real(*arguments, **named)
+
+    owner, _, name = f"reput.dispatch.{place}".rpartition(".")
+    module, _, owner = owner.rpartition(".")
+    real = getattr(getattr(importlib.import_module(module), owner), name)
+    before = signal.signal(signal.SIGUSR1, handler)
+    disk = QuickDisk()
+    try:
+        config = {"commitlog": {"file_size": 4 << 10}}
+        with reput.open(tmp_path, plugins=[Witness()], config=config, disk=disk) as store:
+            for _ in range(3):
+                store.put(message(b"r" * 2_500))
+            store.wait_dispatched()
+            monkeypatch.setattr(f"{module}.{owner}.{name}", interrupted_there)
+
+            INNER[outer](store)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert refused.keys() >= INNER.keys() - ({"flush"} if outer != "flush" else set())
+    assert all(f"and call {each} when" in text for each, text in refused.items())
+
+
+def test_a_thread_whose_start_a_handler_interrupted_leaves_the_work_to_the_other(monkeypatch):
+    def interrupted_start(thread):
+        thread.start()
+        started.append(thread)
+        if len(started) == 1:
+            plugin_thread.wake()  # as by a handler
+
+    started = []
+    monkeypatch.setattr(hookcalls, "start_thread", interrupted_start)
+    calls = HookCalls(keeps_threads=True)
+    plugin_thread = hookcalls.PluginThread("p", calls, stays=True)
+
+    plugin_thread.wake()
+    started[0].join(SECONDS)
+    plugin_thread.end()
+    started[1].join(SECONDS)
+
+    assert len(started) == 2
+    assert not any(thread.is_alive() for thread in started)

@@ -23,7 +23,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-__all__ = ["PeriodicThread", "SafeEvent", "locks_released", "new_lock", "start_thread"]
+__all__ = [
+    "PeriodicThread",
+    "SafeEvent",
+    "is_held_here",
+    "locks_released",
+    "new_lock",
+    "start_thread",
+]
 
 
 class SafeEvent:
@@ -167,7 +174,7 @@ def locks_released() -> Iterator[None]:
     held: list[threading.RLock] = []
     # All in C, for the locks of many stores. A list of the dictionary, as it allocates before it
     # iterates; a tuple allocates meanwhile, which may run finalizers that change the dictionary.
-    for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
+    for lock in filter(is_held_here, filter(None, map(operator.call, list(_locks)))):
         held += [lock] * _release_fully(lock)
     try:
         yield
@@ -175,8 +182,9 @@ def locks_released() -> Iterator[None]:
         _take_back(held)
 
 
-# `threading.Condition` uses this method of locks, too.
-_is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
+# `threading.Condition` uses this method of locks, too. A call that waits for other threads, on a
+# thread that holds a lock which they need, was made by a signal handler.
+is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
 
 
 def _release_fully(lock: threading.RLock) -> int:

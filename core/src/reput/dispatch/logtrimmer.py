@@ -80,7 +80,7 @@ class LogTrimmer:
     """Keeps next offsets of queues that lose all their messages."""
     _is_stopped: bool = attrs.field(init=False, default=False)
     # Reentrant: a signal handler may close the store in the middle of a removal.
-    _lock: threading.RLock = attrs.field(init=False, factory=new_lock)
+    lock: threading.RLock = attrs.field(init=False, factory=new_lock)
 
     def run(self, physical_offset: int, unseen: str, asker: str = "") -> TrimReport:
         """Remove the whole files below an offset that are not needed, and notify plugins.
@@ -98,7 +98,7 @@ class LogTrimmer:
             OSError: a file cannot be removed, or what must be on disk before cannot be written.
             PluginError: ``asker`` was stopped meanwhile.
         """
-        with self._lock:
+        with self.lock:
             start = self.log.min_physical_offset
             holds: tuple[Hold, ...] = (_last_message(self.log),)
             if _end_of_files(self.log, physical_offset, holds) > start:
@@ -115,7 +115,7 @@ class LogTrimmer:
         if not self.head.must_notify:
             return
         try:
-            with self._lock:
+            with self.lock:
                 self._notify("")
         except (OSError, ReputError) as error:
             # The mark stays; the next removal or opening tries again.

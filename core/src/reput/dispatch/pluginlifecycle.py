@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.dispatch.runtime.pluginflusher import called_inside
 from reput.dispatch.runtime.pluginstate import Phase, Stopped
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.dispatch.statefiles.storedpluginstates import RESUME, SUSPEND, StoredPluginState
 from reput.errors import PluginError, PluginOrderError
 from reput.plugin.discovery import plugin_name, plugin_of
 from reput.plugin.pluginset import CORE_SECTIONS
-from reput.signalsafe import new_lock
+from reput.signalsafe import is_held_here, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.pluginopener import PluginOpener
@@ -63,16 +64,31 @@ class PluginLifecycle:
     _figures_at: float = 0.0
     _open_again_at: float = 0.0
 
+    def refuse_inside(self, call: str, *locks: threading.RLock) -> None:
+        """Refuse a call of a signal handler that interrupted code whose locks the call waits for.
+
+        Args:
+            call: its name in `reput.Store`.
+            locks: are held by code inside of which the call is refused, too.
+
+        Raises:
+            ServiceNotAvailableError: this thread is inside of that code.
+        """
+        if any(map(is_held_here, (self.board.lock, self.plugin_flusher.lock, *locks))):
+            raise called_inside(call)
+
     # ------------------------------------------------------------------ add and remove
 
     def add(self, item: str | Plugin, options: Mapping[str, Any]) -> str:
         """Add a plugin to the store, which then catches up with the log; return its name.
 
         Raises:
+            ServiceNotAvailableError: see `refuse_inside`.
             PluginError: it cannot be found, ordered or opened; the store is unchanged.
             ConfigError: a wrong option.
             OSError: the manifest cannot be written; the store is unchanged.
         """
+        self.refuse_inside("add_plugin", self.membership_lock)
         with self.membership_lock:
             name = item if isinstance(item, str) else plugin_name(item)
             name, plugin = plugin_of(item, {name: {**self.sections.get(name, {}), **options}})
@@ -109,10 +125,12 @@ class PluginLifecycle:
         """Remove a plugin; its files and its progress stay for a later `add`.
 
         Raises:
+            ServiceNotAvailableError: see `refuse_inside`.
             PluginError: the store does not use it, another plugin requires it, or it does not
                 return from a call.
             OSError: the manifest cannot be written; the plugin stays and goes on.
         """
+        self.refuse_inside("remove_plugin", self.membership_lock)
         with self.membership_lock:
             runner = self._runner(name)
             needing = sorted(
@@ -154,8 +172,10 @@ class PluginLifecycle:
         """Give a plugin no messages until it is resumed, even after the store was closed.
 
         Raises:
+            ServiceNotAvailableError: see `refuse_inside`.
             PluginError: the store does not use it.
         """
+        self.refuse_inside("suspend_plugin", self.membership_lock)
         with self.membership_lock:
             runner = self._runner(name)
             was_running = runner.is_active
@@ -168,9 +188,11 @@ class PluginLifecycle:
         """Open a suspended or halted plugin again, and let it catch up.
 
         Raises:
+            ServiceNotAvailableError: see `refuse_inside`.
             PluginError: the store does not use it, it does not return from a call, or it cannot be
                 opened; then it stays stopped.
         """
+        self.refuse_inside("resume_plugin", self.membership_lock)
         with self.membership_lock:
             runner = self._runner(name)
             if runner.is_active:

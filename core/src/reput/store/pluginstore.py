@@ -92,7 +92,11 @@ class StoreComponents:
             from reput.dispatch.logtrimmer import preview
 
             return preview(self.log, self.holds, physical_offset, unseen, asker)
-        return self.writing().trimming.run(physical_offset, unseen, asker)
+        writer = self.writing()
+        if not asker:
+            members = writer.members
+            members.refuse_inside("trim_log", members.membership_lock, writer.trimming.lock)
+        return writer.trimming.run(physical_offset, unseen, asker)
 
 
 class StoreAccessPoint:

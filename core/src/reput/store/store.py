@@ -181,7 +181,8 @@ class Store(ReplicaCalls, OfferedMethods):
         stays where it is.
 
         Raises:
-            ServiceNotAvailableError: the log cannot be flushed.
+            ServiceNotAvailableError: the log cannot be flushed; or a signal handler calls inside of
+                code that must go on first.
             PluginFlushError: a plugin's flush failed or does not return; all else is on disk.
         """
         self._check_open()

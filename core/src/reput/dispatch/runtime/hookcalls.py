@@ -154,8 +154,8 @@ class PluginThread:
             return False
         with self.calls.lock:
             if self._thread is None:
-                name, self._gone = f"reput-{self.plugin}", SafeEvent()
-                thread = threading.Thread(target=self._run, args=(self._gone,), name=name)
+                name, gone = f"reput-{self.plugin}", SafeEvent()
+                thread = threading.Thread(target=self._run, args=(gone,), name=name)
                 thread.daemon = True
                 try:
                     start_thread(thread)
@@ -165,7 +165,8 @@ class PluginThread:
                     # lost.
                     logger.warning("no thread plugin=%s error=%s", self.plugin, error)
                     return False
-                self._thread = thread
+                if self._thread is None:  # else a signal handler came, and has started one
+                    self._thread, self._gone = thread, gone
             self._awake.set()  # under the lock: `_run` sees it before it ends
         return True
 
@@ -216,6 +217,9 @@ class PluginThread:
             work = self._work
             seconds = None if work is None else work()
             with self.calls.lock:
+                if self._gone is not gone:  # a signal handler interrupted its start: one is enough
+                    self._awake.set()
+                    break
                 waits = seconds is not None or self._awake.is_set()
                 if not (self.stays or waits):
                     self._thread = None

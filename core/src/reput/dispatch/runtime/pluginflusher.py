@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.dispatch.runtime.pluginstate import Flushes, Phase
-from reput.errors import ReputError, StoreClosedError
+from reput.errors import ReputError, ServiceNotAvailableError, StoreClosedError
 from reput.files.system.diskfull import is_disk_full
 from reput.log.progress import Progress, ProgressEntry, fingerprint_of
-from reput.signalsafe import PeriodicThread, new_lock
+from reput.signalsafe import PeriodicThread, is_held_here, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.runtime.hookcalls import Call
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PluginFlusher", "fingerprint_of"]
+__all__ = ["PluginFlusher", "called_inside", "fingerprint_of"]
 
 _PLACE = operator.attrgetter("place")
 _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
@@ -58,7 +58,7 @@ class PluginFlusher:
         # Held while places are read and the store's own files are written, but never while waiting
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
         # signal handler that closes the store.
-        self._lock = new_lock()
+        self.lock = new_lock()
         self._changed: dict[str, bytes] = {}
         """Entries that are not in the state file yet, though what they cover is on disk."""
         self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
@@ -85,11 +85,14 @@ class PluginFlusher:
             listed.
 
         Raises:
-            ServiceNotAvailableError: the log cannot be flushed.
+            ServiceNotAvailableError: the log cannot be flushed; or see `called_inside`.
             OSError: progress or checkpoint cannot be written; the next round tries again.
             StoreClosedError: the store was closed.
         """
-        with self._lock:
+        board = self._board
+        if board.calls.threads and (is_held_here(self.lock) or is_held_here(board.lock)):
+            raise called_inside("flush")
+        with self.lock:
             if self._is_over:
                 raise self._closed()
             # The flushes below cover the places that are read here; more may come meanwhile.
@@ -104,12 +107,12 @@ class PluginFlusher:
             if runner.phase is Phase.STALLED:
                 missed[runner.name] = runner.stalled_text
             else:
-                with self._lock:  # a thread that stops the plugin takes it before the closing
+                with self.lock:  # a thread that stops the plugin takes it before the closing
                     call = self._request(runner, place) if runner.is_active else None
                 if call is not None:
                     requested.append((runner, call))
         missed |= self._wait(requested, patience)
-        with self._lock:
+        with self.lock:
             if self._is_over:
                 raise self._closed()
             if not is_last:
@@ -123,7 +126,7 @@ class PluginFlusher:
         Raises:
             OSError: it cannot be written; the next opening recovers as after a crash.
         """
-        with self._lock:
+        with self.lock:
             if self._is_over:
                 raise self._closed()
             self.log_note.close(
@@ -141,7 +144,7 @@ class PluginFlusher:
         Returns:
             Whether the flush returned, and did not fail.
         """
-        with self._lock:
+        with self.lock:
             if self._is_over:
                 raise self._closed()
             place = runner.place
@@ -149,20 +152,20 @@ class PluginFlusher:
         call = self._request(runner, place, again=again)
         if call is not None and self._wait([(runner, call)], None):
             return False
-        with self._lock:
+        with self.lock:
             self._save_changed()
             return not (runner.flushes.has_failed or (call is not None and call.error))
 
     def is_flushed(self, runner: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
-        with self._lock:
+        with self.lock:
             flushes = runner.flushes
             is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
             return flushes.inside is None and is_derived
 
     def forget(self, runner: PluginRunner) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
-        with self._lock:
+        with self.lock:
             runner.flushes = Flushes()
             self._changed.pop(runner.name, None)
 
@@ -177,7 +180,7 @@ class PluginFlusher:
         """Request a flush that covers ``place``; return None if no call is needed."""
         # Such a plugin may have changes to save without a new message.
         again = again or runner.hooks.work is not None or runner.hooks.dispatch is None
-        with self._lock:
+        with self.lock:
             flushes = runner.flushes
             if flushes.has_failed:  # it is derived again when the plugin is opened again
                 return None
@@ -205,7 +208,7 @@ class PluginFlusher:
         self, hook: Callable[[], Any], flushes: Flushes
     ) -> tuple[PluginPosition, Any] | None:
         """Flush a plugin, on its thread; return what that covers, and the hook's answer."""
-        with self._lock:
+        with self.lock:
             if flushes.inside is not None:
                 raise InterruptedError("an earlier flush was interrupted: its result is not known")
             covered, flushes.wanted = flushes.wanted, None
@@ -219,14 +222,14 @@ class PluginFlusher:
         """Record the result of a flush."""
         if call.error is not None:
             waits = is_disk_full(call.error)  # the next round flushes what this one could not
-            with self._lock:
+            with self.lock:
                 flushes.has_failed, flushes.inside = not waits, None
             if waits:
                 runner.flush_waits(call.error)
             else:
                 self._flush_failed(runner, call.error)
         elif call.result is not None:
-            with self._lock:
+            with self.lock:
                 try:
                     if not self._is_over:
                         self._record(runner, flushes, *call.result)
@@ -272,7 +275,7 @@ class PluginFlusher:
             idle = self._board.stall_seconds
             done = call.wait(min(_PATIENCE, deadline - time.monotonic()), idle=idle)
             if not done:
-                with self._lock:  # a plugin that takes long does not delay the record of the others
+                with self.lock:  # a plugin that takes long does not delay the record of the others
                     self._save_changed()
                 done = call.wait(deadline - time.monotonic(), idle=idle)
             if done:
@@ -306,7 +309,7 @@ class PluginFlusher:
 
     def lower_checkpoint(self, **most: int) -> None:
         """Lower fields of the checkpoint durably; see `StoreContext.lower_checkpoint`."""
-        with self._lock:
+        with self.lock:
             old = self.log_note.checkpoint
             lower = {name: min(value, getattr(old, name)) for name, value in most.items()}
             self.log_note.save_checkpoint(attrs.evolve(old, **lower))
@@ -348,7 +351,7 @@ class PluginFlusher:
 
     def end(self) -> None:
         """Write nothing from now on: later flushes are not recorded."""
-        with self._lock:
+        with self.lock:
             self._is_over = True
 
     def _flush_round(self, each_round: Callable[[], None]) -> bool:
@@ -369,6 +372,17 @@ class PluginFlusher:
         except Exception:
             logger.exception("requests not handled, tried again")
         return True
+
+
+def called_inside(call: str) -> ServiceNotAvailableError:
+    """Return the error of a call by a signal handler that interrupted code which must go on first.
+
+    The call would wait for threads, and these for a lock that the interrupted code holds.
+    """
+    reason = f"{call} was called by a signal handler inside of another call of the store, which "
+    reason += "cannot go on before the handler returns; set a flag in the handler, and call "
+    reason += f"{call} when the other call has returned"
+    return ServiceNotAvailableError("store", None, None, reason)
 
 
 def _index_timestamp(answer: object) -> int:
