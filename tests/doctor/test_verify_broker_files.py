@@ -8,6 +8,7 @@ import shutil
 import pytest
 from brokerdirectories import HARMLESS, MARKED, RECORDED, filled, snapshot, unpacked
 from commands import Outcome, commands
+from dledgerlog import DLedgerLog
 from verifiedstores import checked
 
 from reput import Message
@@ -193,3 +194,15 @@ def test_an_unknown_file_is_a_notice_and_no_error(tmp_path):
         Severity.NOTICE,
     )
     assert report.exit_code == 0
+
+
+def test_an_empty_log_file_before_the_log_of_dledger_is_a_loss(tmp_path):
+    log = DLedgerLog(tmp_path / "store", base=16_384, index_size=1_024)
+    path = log.root / "commitlog" / f"{0:020d}"
+    log.write()
+    path.parent.mkdir()
+    path.touch()
+
+    found = [each for each in checked(log.root).findings if each.kind == "log.empty-file"]
+
+    assert [each.severity for each in found] == [Severity.LOSS]

@@ -15,6 +15,7 @@ import attrs
 
 from reput.errors import UnsafePathError
 from reput.files import file_name, is_file_name, is_system_name
+from reput.log import ledger_in
 from reput.record.layout import HEADER, HEADER_SIZE, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
 from reput.storefiles import is_known_name
 from reput_tools.doctor.findings import Finding, Findings, Severity, end_at
@@ -184,7 +185,7 @@ def _survey_log(found: Survey, findings: Findings, file_size: int) -> None:
             found.log_files.append(LogFile(base, size))
     if found.log_files and found.log_files[-1].size == 0:
         empty = found.log_files.pop()
-        findings.add(_empty(empty.base))
+        findings.add(_empty(empty.base, goes_on=_goes_on_after(found, empty.base)))
     _check_sizes(found)
     _check_gaps(found, findings)
 
@@ -251,16 +252,27 @@ def _stated_base(found: Survey, base: int) -> int | None:
     return None
 
 
-def _empty(base: int) -> Finding:
+def _goes_on_after(found: Survey, base: int) -> bool:
+    """Return whether DLedger's files continue the log behind a file that begins at ``base``."""
+    folder = ledger_in(found.root, found.disk)
+    names = found.disk.list_names(f"{found.root}/{folder}/data") if folder else ()
+    return any(is_file_name(name) and int(name) > base for name in names)
+
+
+def _empty(base: int, *, goes_on: bool) -> Finding:
+    """Return what an empty last file of ``commitlog`` means."""
+    advice = "nothing: the next opening removes it"
     return Finding(
-        severity=Severity.NOTICE,
+        severity=Severity.LOSS if goes_on else Severity.NOTICE,
         kind="log.empty-file",
         part="log",
         file=f"{COMMIT_LOG}/{file_name(base)}",
         position=0,
-        found="an empty last file, as a crash leaves it",
-        expected="no file, or one of full size",
-        advice="nothing: the next opening removes it",
+        found="an empty file" if goes_on else "an empty last file, as a crash leaves it",
+        expected="records: DLedger's log begins after it"
+        if goes_on
+        else "no file, or one of full size",
+        advice="put the file back from a copy" if goes_on else advice,
     )
 
 
