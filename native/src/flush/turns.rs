@@ -4,14 +4,16 @@
 //! A thread sleeps at a place of its own, so that only those wake who have something to do: one that
 //! flushes next, and all whose bytes are on disk. Of these the first wakes the second and so on,
 //! each before it waits for the interpreter lock: woken at once, they would all queue for that lock,
-//! and the thread that wakes them would hold it meanwhile.
+//! and the thread that wakes them would hold it meanwhile. Nobody wakes a thread under the lock of
+//! this list, which is what a woken thread needs first: it would fall asleep again.
 //!
 //! Where the disk is a plain one, the thread whose turn it is flushes without the interpreter lock,
 //! too: between two flushes nobody waits for that lock.
 //!
 //! The thread whose turn it is waits a moment before it flushes here: those whose bytes the flush
 //! before has covered are about to append again, and one flush for all of them takes as long as one
-//! for half of them. It waits for no longer than a part of that flush.
+//! for half of them. It waits for no longer than a part of that flush, and not for so many that to
+//! wake them takes as long as the flush.
 //!
 //! Signal handlers run on the main thread, and only after it has left the list of sleepers: a turn
 //! is never given to a thread that is in a handler, which may take long or wait for other threads.
@@ -39,8 +41,8 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const GATHER_PART: u32 = 2;
 /// and no longer than this,
 const GATHER_LONGEST: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 1 });
-/// and not after a flush faster than this: to wake threads takes as long then.
-const GATHER_ABOVE: Duration = Duration::from_micros(500);
+/// and not for threads that take this long each, to wake and to append, and together as long as it.
+const GATHER_EACH: Duration = Duration::from_micros(25);
 /// Most flushes that wait for nobody after flushes to which nobody came.
 const GATHER_REST: u32 = 64;
 
@@ -66,8 +68,9 @@ struct Waiting {
     covered: Sleepers,
     /// How many threads, whose bytes the last flush here has covered, have not appended again.
     away: usize,
-    /// How long that flush took.
+    /// How long that flush took, and when it ended.
     took: Duration,
+    ended: Option<Instant>,
     /// How many flushes wait for nobody, and how many do so after the next one to which nobody came.
     rest: u32,
     next_rest: u32,
@@ -157,9 +160,9 @@ impl FlushLeader {
     fn fail(&self) {
         let mut waiting = self.lock();
         waiting.failed = true;
-        for sleeper in std::mem::take(&mut waiting.asleep).into_values() {
-            sleeper.awake.notify_one();
-        }
+        let asleep = std::mem::take(&mut waiting.asleep);
+        drop(waiting);
+        wake(asleep.into_values());
     }
 
     fn wait<'py>(
@@ -247,7 +250,13 @@ impl FlushLeader {
     /// Wait a moment, on this thread's turn, for those who append again.
     fn gather(&self) {
         let mut waiting = self.lock();
-        if waiting.away == 0 || waiting.took < GATHER_ABOVE {
+        let count = u32::try_from(waiting.away).unwrap_or(u32::MAX);
+        // Those who have been away for as long as a flush are not about to append.
+        let is_recent = |ended: Instant| ended.elapsed() < waiting.took;
+        if count == 0
+            || waiting.took < GATHER_EACH.saturating_mul(count)
+            || !waiting.ended.is_some_and(is_recent)
+        {
             return;
         }
         if waiting.rest > 0 {
@@ -302,7 +311,9 @@ impl FlushLeader {
         }
         self.reached(target.min(file.end_offset()));
         let mut waiting = self.lock();
-        waiting.took = began.elapsed();
+        let ended = Instant::now();
+        waiting.took = ended - began;
+        waiting.ended = Some(ended);
         waiting.away = waiting.covered.len() + 1;
         Ok(true)
     }
@@ -370,7 +381,9 @@ impl FlushLeader {
             } else if self.flushed_offset() >= physical_offset {
                 // It may have woken by itself, before it was woken.
                 waiting.covered.remove(&place);
-                waiting.wake_covered();
+                let next = waiting.next_covered();
+                drop(waiting);
+                wake(next);
                 return Awake::OnDisk;
             } else {
                 return Awake::Failed;
@@ -390,23 +403,29 @@ impl Waiting {
         }
     }
 
-    /// Wake one of those whose bytes are on disk; it wakes the next.
-    fn wake_covered(&mut self) {
-        if let Some((_, sleeper)) = self.covered.pop_first() {
-            sleeper.awake.notify_one();
-        }
+    /// Take one of those off their list whose bytes are on disk; it takes the next when it is woken.
+    fn next_covered(&mut self) -> Option<Arc<Sleeper>> {
+        self.covered.pop_first().map(|(_, sleeper)| sleeper)
     }
 
-    fn end_turn(&mut self) {
+    /// End the turn; return whom to wake: the thread that flushes next, and one that is covered.
+    fn end_turn(&mut self) -> [Option<Arc<Sleeper>>; 2] {
+        let mut next = None;
         self.turn = match self.turn {
             Some((thread, turns)) if turns > 1 => Some((thread, turns - 1)),
-            // First of all, as the disk does nothing until then.
-            _ => self.asleep.pop_first().map(|(_, next)| {
-                next.awake.notify_one();
-                (next.thread, 1)
-            }),
+            _ => {
+                next = self.asleep.pop_first().map(|(_, sleeper)| sleeper);
+                next.as_ref().map(|sleeper| (sleeper.thread, 1))
+            }
         };
-        self.wake_covered();
+        [next, self.next_covered()]
+    }
+}
+
+/// Wake threads that are on no list any more; not under the lock, which each of them needs.
+fn wake(sleepers: impl IntoIterator<Item = Arc<Sleeper>>) {
+    for sleeper in sleepers {
+        sleeper.awake.notify_one();
     }
 }
 
@@ -415,7 +434,9 @@ pub(super) struct Turn<'a>(&'a FlushLeader);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.lock().end_turn();
+        let woken = self.0.lock().end_turn();
+        // First the one that flushes, as the disk does nothing until then.
+        wake(woken.into_iter().flatten());
     }
 }
 

@@ -182,7 +182,7 @@ fn a_flush_waits_for_those_whose_bytes_the_flush_before_has_covered() {
     let turn = turn_at(&turns, 1);
     {
         let mut waiting = turns.lock();
-        (waiting.away, waiting.took) = (3, 2 * LONG);
+        (waiting.away, waiting.took, waiting.ended) = (3, 2 * LONG, Some(Instant::now()));
     }
 
     thread::scope(|scope| {
@@ -210,7 +210,9 @@ fn flushes_to_which_nobody_comes_wait_less_and_less_often() {
 
     for number in 0..40 {
         let mut waiting = turns.lock();
-        (waiting.away, waiting.took) = (2, GATHER_ABOVE);
+        // In the future, as the clock goes on while this thread waits for the processor.
+        let ended = Some(Instant::now() + LONG);
+        (waiting.away, waiting.took, waiting.ended) = (2, 2 * GATHER_EACH, ended);
         let is_resting = waiting.rest > 0;
         drop(waiting);
         turns.gather();
@@ -220,6 +222,27 @@ fn flushes_to_which_nobody_comes_wait_less_and_less_often() {
     }
 
     assert_eq!(waits, [0, 2, 6, 14, 30]);
+    drop(turn);
+}
+
+#[test]
+fn a_flush_waits_neither_for_too_many_nor_for_those_who_went_long_ago() {
+    let turns = FlushLeader::new(0);
+    let turn = turn_at(&turns, 1);
+    let (many, few) = (3 * GATHER_EACH, 4 * GATHER_EACH);
+
+    for (took, ended) in [(many, Instant::now() + LONG), (few, Instant::now())] {
+        while took == few && ended.elapsed() < took {
+            thread::yield_now();
+        }
+        {
+            let mut waiting = turns.lock();
+            (waiting.away, waiting.took, waiting.ended) = (4, took, Some(ended));
+        }
+        turns.gather();
+        let waiting = turns.lock();
+        assert_eq!((waiting.away, waiting.rest, waiting.next_rest), (4, 0, 0));
+    }
     drop(turn);
 }
 
@@ -277,7 +300,7 @@ fn a_thread_flushes_when_the_others_have_come_back() {
     let (turns, path) = turns_with_file("gathers");
     {
         let mut waiting = turns.lock();
-        (waiting.away, waiting.took) = (3, 2 * LONG);
+        (waiting.away, waiting.took, waiting.ended) = (3, 2 * LONG, Some(Instant::now()));
     }
 
     // Each would flush by itself, if it did not wait for the two others.
