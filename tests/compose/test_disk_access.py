@@ -148,7 +148,6 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk():
 
 BOUND_LATER = {
     "core/src/reput/store/opening/openstore.py": "makes and flushes the directories above a store",
-    "core/src/reput/log/writer/queueoffsets.py": "for floors that are kept in no file",
     "extras/spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
     "extras/spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
     "extras/arrow/src/reput_arrow/export/importer/importjob.py": "`write_task` binds it",

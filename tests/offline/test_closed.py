@@ -431,7 +431,7 @@ def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
 def test_a_replica_of_which_a_plugin_is_forgotten_stays_a_replica(tmp_path):
     filled(tmp_path, 1, [notes()])
     manifest = inspect_store(tmp_path).manifest
-    attrs.evolve(manifest, master="broker-a").save(str(tmp_path), Disk())
+    attrs.evolve(manifest, master="broker-a").save(inspect_store(tmp_path).state_file)
 
     with lock_store(tmp_path) as closed:
         closed.forget_plugin("notes")

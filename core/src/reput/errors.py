@@ -222,7 +222,7 @@ class NotAFileError(ReputError, IsADirectoryError):
     path: str
 
     def __attrs_post_init__(self) -> None:
-        self.errno = errno.EISDIR
+        self.errno, self.strerror = errno.EISDIR, os.strerror(errno.EISDIR)
         self.filename = self.path
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 import numpy as np
 
-from reput.errors import ReputError
+from reput.errors import UnsafePathError
 from reput.log.statefile import StateFile
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class TimeRuns:
                 self.state.load()
             value = self.state.value(TIMES)
             return _checked(json.loads(value)) if value else (FIRST,)
-        except ReputError:
-            raise  # a link, say
+        except UnsafePathError:
+            raise
         except OSError as error:  # messages can be read without it
             logger.warning("file not readable, times taken as ascending error=%s", error)
         except (ValueError, TypeError, RecursionError) as error:

@@ -160,7 +160,8 @@ def examine(
             )
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
-    checked = locked.checked.load(reput_wrote_last=locked.lock.is_signed)
+    signed = problems.read_or_report(lambda: locked.lock.is_signed, False)
+    checked = locked.checked.load(reput_wrote_last=signed)
     log = LogReader(
         files,
         settings.log.window_size,

@@ -223,7 +223,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         records,
         problems,
         manifest,
-        manifest is not None or lock.is_signed,
+        manifest is not None or problems.read_or_report(lambda: lock.is_signed, False),
         note,
         head,
         checked,

@@ -89,7 +89,7 @@ def _master(path: str | os.PathLike[str]) -> str | None:
     from reput.log import StateFile
     from reput.storefiles import Manifest
 
-    manifest = Manifest.of(StateFile.of(os.fspath(path), Disk()))
+    manifest = Manifest.of(StateFile.of(os.fspath(path), Disk().at(os.path.abspath(path))))
     return None if manifest is None else manifest.master
 
 

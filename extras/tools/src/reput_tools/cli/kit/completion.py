@@ -40,7 +40,7 @@ def used_plugins_of(path: str) -> list[str]:
     from reput.storefiles import Manifest
 
     with contextlib.suppress(OSError, ReputError):
-        manifest = Manifest.of(StateFile.of(path, Disk()))
+        manifest = Manifest.of(StateFile.of(path, Disk().at(path)))
         return [] if manifest is None else sorted(manifest.plugins)
     return []
 

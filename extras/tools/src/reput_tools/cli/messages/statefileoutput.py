@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.storefiles import MANIFEST
 from reput_tools.cli.kit.output import print_facts
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def print_state_file(traces: Traces) -> None:
 
 def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
     import attrs
+    from reput.storefiles import MANIFEST
 
     places, documents = dict(traces.places()), []
     for slot in state.known[:1]:
