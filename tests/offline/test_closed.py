@@ -24,7 +24,6 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.files import Disk
 from reput.storefiles import UNFINISHED, Phase, refuse_unfinished
 from reput_testing import FaultyDisk, QuickDisk, snapshot
 from reput_tools.offline import inspect_store, lock_store

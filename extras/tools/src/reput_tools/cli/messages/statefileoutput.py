@@ -59,6 +59,7 @@ def print_state_file(traces: Traces) -> None:
 
 def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
     import attrs
+
     from reput.storefiles import MANIFEST
 
     places, documents = dict(traces.places()), []
