@@ -258,7 +258,9 @@ class QueueRecovery:
         if is_plausible and (self.context.clean or (not closely and self._has_marks(pair))):
             return
         notes = self.files.read_notes(pair, 0, self.files.sizes.unit_count_max + 1)
-        expected = max(pair.count, int((notes["end_offset"] != UNKNOWN).sum()))
+        # A pair that another one follows was full: without a message it is damaged.
+        least = 0 if is_last else 1
+        expected = max(pair.count, int((notes["end_offset"] != UNKNOWN).sum()), least)
         sound = self._sound_count(pair, self.files.sizes.log if intact is None else intact)
         if sound < expected:
             self._drop_behind(pair, sound, notes)
