@@ -176,6 +176,75 @@ def test_a_reader_sees_what_was_noted_before_the_newest_slot(tmp_path):
     assert reader.value("n") == b"noted"
 
 
+def test_a_reader_follows_slots_that_have_grown_or_are_gone(tmp_path):
+    path, state = tmp_path / "state", opened(tmp_path / "state")
+    state.save({"a": b"1"})
+    reader = opened(path)
+    reader.load()
+
+    state.save({"b": b"x" * PAGE})
+    assert values(reader.load())[0] == {"a": b"1", "b": b"x" * PAGE}
+    path.unlink()
+    assert reader.load() == []
+
+
+class HandlerDisk(QuickDisk):
+    """Calls a function before one of its operations, as a signal handler would."""
+
+    def __init__(self):
+        self.left, self.handler = -1, None
+
+    def _step(self):
+        self.left -= 1
+        if self.left == 0:
+            self.handler()
+
+    def open(self, *args, **options):
+        self._step()
+        return super().open(*args, **options)
+
+    def write(self, *args):
+        self._step()
+        return super().write(*args)
+
+    def flush(self, *args):
+        self._step()
+        return super().flush(*args)
+
+    def rename(self, *args):
+        self._step()
+        return super().rename(*args)
+
+
+CHANGES = {
+    "save": lambda state, name: state.save({name: b"saved"}),
+    "grow": lambda state, name: state.save({name: b"x" * PAGE}),
+    "both": lambda state, name: state.save_in_both({name: b"saved"}),
+    "note": lambda state, name: state.note({name: b"noted"}),
+    "add": lambda state, name: state.note({"rows": name.encode() * 20}, adds=True),
+    "load": lambda state, name: state.load(),
+}
+
+
+@pytest.mark.parametrize("of_handler", CHANGES)
+@pytest.mark.parametrize("interrupted", CHANGES)
+def test_a_signal_handler_may_write_in_the_middle_of_a_call(tmp_path, interrupted, of_handler):
+    for step in range(1, 20):
+        path, disk = tmp_path / f"state{step}", HandlerDisk()
+        state = StateFile(str(path), disk)
+        state.note_everywhere({"first": b"1"}, {})
+        state.note({"rows": b"begun"})
+        disk.left, disk.handler = step, lambda of=state: CHANGES[of_handler](of, "h")
+        CHANGES[interrupted](state, "m")
+
+        again = opened(path)
+        assert values(again.load()) == values(state.known)
+        assert (journal(again), again.damage) == (journal(state), "")
+        if disk.left > 0:
+            break
+    assert step > 1
+
+
 def test_a_note_that_cannot_be_written_changes_nothing(tmp_path):
     path = tmp_path / "state"
     written(path)

@@ -168,7 +168,9 @@ def contents_of(data: bytes, *, slots_only: bool = False) -> Contents:
     """
     slots = _slots(data)
     found = Contents(slots)
-    known = slots[0] if slots or slots_only else next(_found(data, JOURNAL), None)
+    known = slots[0] if slots else None
+    if known is None and not slots_only:
+        known = next(_found(data, JOURNAL), None)
     if known is None:
         if data.startswith(SLOT) and len(data) > _HEADER.size:
             found.version = _HEADER.unpack_from(data)[1]

@@ -70,8 +70,10 @@ class StateFile:
     """Of the newest slot; increases with each write."""
     is_damaged: bool = False
     """Whether the file existed when it was read last, and no slot was whole."""
-    _is_replaced: bool = False
-    """Whether the file is being replaced, or that has failed: then it is replaced again."""
+    _is_unsure: bool = False
+    """Whether it is not known which bytes the file has: then it is replaced."""
+    _newest: object = None
+    """Of the call that writes, or wrote last: a signal handler may write in the middle of it."""
     _lock: Any = attrs.field(factory=new_lock)
 
     @classmethod
@@ -89,16 +91,17 @@ class StateFile:
         """Read the file again; return the entries of its whole slots, newest first."""
         with self._lock:
             known: Contents | None = self.__dict__.get("contents")
+            newest = self._newest
             if known is not None and known.slots:
-                slots, same = known.slots, (known.generation, known.slots[0].journal_end)
+                same = (known.generation, known.slots[0].journal_end)
                 found = self._read(2 * known.slot_size)
-                if known.slots is not slots:  # a signal handler has written meanwhile
+                if self._newest is not newest:  # a signal handler has written meanwhile
                     return self.known
                 if found.slots and same == (found.generation, found.slots[0].journal_end):
                     known.slots = found.slots
                     return self._use(known)
             found = self._read(_SIZE_MAX)
-            return self._use(found) if self.__dict__.get("contents") is known else self.known
+            return self._use(found) if self._newest is newest else self.known
 
     @functools.cached_property
     def contents(self) -> Contents:
@@ -173,6 +176,7 @@ class StateFile:
         """
         with self._lock:
             while True:  # again if a signal handler has written meanwhile
+                self._newest = mine = object()
                 known, sequence = self.contents, self.sequence + 1  # the older slot is overwritten
                 newest = self.known[0] if known.slots else {}
                 entries = dict(newest)
@@ -185,14 +189,14 @@ class StateFile:
                 slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
                 data, slots = block_of(SLOT, slot), [slot, *known.slots[:1]]
                 position = sequence % 2 * known.slot_size
-                stays = known.slots and known.damaged_at is None and not self._is_replaced
+                stays = known.slots and known.damaged_at is None and not self._is_unsure
                 fits = stays and len(data) <= known.slot_size
-                if not (fits and self.disk.overwrite(self.path, data, position)):
-                    if self._replace(known, slots, {}):
+                if not (fits and self._overwrite(data, position, mine)):
+                    if self._replace(known, slots, {}, mine):
                         return
-                elif self.contents is known and self.sequence == sequence - 1:
+                elif self._newest is mine:
                     known.slots = slots
-                    self.sequence, self.known = sequence, [entries, *self.known[:1]]
+                    self.sequence, self.known = sequence, [each.entries for each in slots]
                     return
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
@@ -212,6 +216,7 @@ class StateFile:
         """
         with self._lock:
             while True:  # again if a signal handler has written meanwhile
+                self._newest = mine = object()
                 known = self.contents
                 sequence = known.sequence + 1
                 entries = {}
@@ -220,12 +225,12 @@ class StateFile:
                     entries[name] = Entry(begun, value)
                 block = Block(known.slot_size, known.generation, sequence, known.end, entries)
                 data = block_of(JOURNAL, block)
-                stays = known.slots and known.damaged_at is None and not self._is_replaced
+                stays = known.slots and known.damaged_at is None and not self._is_unsure
                 fits = stays and not _is_wasteful(known, len(data))
-                if not (fits and self.disk.overwrite(self.path, data, known.end)):
-                    if self._replace(known, known.slots, entries):
+                if not (fits and self._overwrite(data, known.end, mine)):
+                    if self._replace(known, known.slots, entries, mine):
                         return
-                elif self.contents is known and known.sequence == sequence - 1:
+                elif self._newest is mine:
                     _apply(known, entries, sequence)
                     known.end += len(data)
                     return
@@ -238,6 +243,7 @@ class StateFile:
             others: values that only the slots get, if the file does not exist yet.
         """
         with self._lock:
+            self._newest = mine = object()
             known = self.contents
             if known.slots or known.values:
                 self.note(changed)
@@ -249,10 +255,20 @@ class StateFile:
             }
             slots = [Block(0, 0, sequence - older, 0, entries) for older in (0, 1)]
             first = {name: Entry(1, value) for name, value in changed.items()}
-            if not self._replace(known, slots, first):
+            if not self._replace(known, slots, first, mine):
                 self.note_everywhere(changed, others)
 
-    def _replace(self, known: Contents, slots: list[Block], changed: Mapping[str, Entry]) -> bool:
+    def _overwrite(self, data: bytes, position: int, mine: object) -> bool:
+        """Write in place; False if the file is missing."""
+        try:
+            return self.disk.overwrite(self.path, data, position)
+        finally:
+            if self._newest is not mine:
+                self._is_unsure = True  # the bytes of both calls may be there, in any order
+
+    def _replace(
+        self, known: Contents, slots: list[Block], changed: Mapping[str, Entry], mine: object
+    ) -> bool:
         """Write the whole file again: slots, newest first, and the journal as one block.
 
         Complete from the first moment: a reader would take an empty file for damaged. Both slots
@@ -268,17 +284,18 @@ class StateFile:
         data = _laid_out(fresh, slots or [Block(0, 0, self.sequence + 1, 0, {})], whole)
         if known.exists and self.damage:
             self._keep_damaged()
-        # A signal handler cannot know which file is there.
-        self._is_replaced = True
+        self._is_unsure = True  # for a signal handler, and if this fails
         try:
             self.disk.replace(self.path, data)
         except FileNotFoundError:  # the first note in a broker's directory
             self.disk.make_directory(os.path.dirname(self.path), durable=True)
             self.disk.replace(self.path, data)
-        self._is_replaced = self.contents is not known
-        if not self._is_replaced:
-            self._use(fresh)
-        return not self._is_replaced
+        if self._newest is not mine:
+            self._is_unsure = True  # a signal handler may have replaced it meanwhile, and succeeded
+            return False
+        self._use(fresh)
+        self._is_unsure = False
+        return True
 
     def _keep_damaged(self) -> None:
         """Keep a copy of the file: what cannot be read now may be read by somebody."""
