@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import struct
+import time
 import zlib
 
 import pytest
@@ -15,6 +16,7 @@ import reput
 from reput.errors import CorruptFileError
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressEntry
+from reput.log.stateblocks import JOURNAL, Block, block_of
 from reput.log.statefile import HEAD, LOG, StateFile
 from reput_testing import FaultyDisk, QuickDisk
 
@@ -260,14 +262,16 @@ def test_a_note_that_cannot_be_written_changes_nothing(tmp_path):
     assert journal(opened(path)) == {**before, "two": b"next"}
 
 
-def slot(sequence, entries, *, count=None, magic=b"RPST", version=2, size=None, pages=1):
+def slot(
+    sequence, entries, *, count=None, magic=b"RPST", version=2, size=None, pages=1, generation=1
+):
     body = b"".join(
         bytes([len(name)]) + name + struct.pack(">qI", 1, length) + value
         for name, length, value in entries
     )
     total = 42 + len(body) if size is None else size
     count = len(entries) if count is None else count
-    header = magic, version, count, total, pages * PAGE, 1, sequence, 2 * PAGE
+    header = magic, version, count, total, pages * PAGE, generation, sequence, 2 * pages * PAGE
     data = struct.pack(">4sHIIIqqq", *header) + body
     return data + struct.pack(">I", zlib.crc32(data[:total]))
 
@@ -285,6 +289,9 @@ def slot(sequence, entries, *, count=None, magic=b"RPST", version=2, size=None, 
         slot(2, [], magic=b"RPUT"),
         slot(2, [], version=3),
         slot(2, [], pages=0),
+        slot(2, [], pages=1 << 19),
+        slot(2, [], generation=0),
+        slot(2, [], generation=(1 << 63) - 1),
         slot(1, []),  # in the place of the other slot
         slot(0, []),
         slot(1 << 62, []),
@@ -296,6 +303,34 @@ def test_a_slot_that_no_writer_makes_does_not_count(tmp_path, wrong):
     path.write_bytes(wrong.ljust(PAGE, b"\0") + slot(1, [(b"b", 1, b"y")]).ljust(PAGE, b"\0"))
 
     assert values(opened(path).load()) == [{"b": b"y"}]
+
+
+def test_many_parts_that_only_seem_to_be_a_journal_are_looked_at_for_a_short_time(tmp_path):
+    """Each would have a checksum of all bytes behind it, were it whole."""
+    path, size = tmp_path / "state", 1 << 21
+    data = bytearray(slot(2, []).ljust(PAGE, b"\0") + slot(1, []).ljust(PAGE, b"\0"))
+    sequence = 1
+    while len(data) < size - 42_000:
+        for start in range(len(data), len(data) + 900 * 42, 42):
+            counts = 0, size - start - 4, PAGE, 1, 7, size
+            data += struct.pack(">4sHIIIqqq", b"RPSJ", 2, *counts)
+        sequence += 2
+        data += block_of(JOURNAL, Block(PAGE, 1, sequence, len(data), {}))
+    path.write_bytes(data.ljust(size, b"\0"))
+
+    begun = time.monotonic()
+    opened(path).load()
+    assert time.monotonic() - begun < 5
+
+
+def test_a_journal_is_written_again_before_it_is_longer_than_what_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("reput.log.statefile._SIZE_MAX", 1 << 16)
+    state = opened(tmp_path / "state")
+    state.save({"a": b"1"})
+    for number in range(2):
+        state.note({"rows": bytes([number]) * 29_000})
+
+    assert opened(tmp_path / "state").value("rows") == b"\1" * 29_000
 
 
 @pytest.mark.parametrize(

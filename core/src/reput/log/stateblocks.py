@@ -60,7 +60,8 @@ _HEADER: Final = struct.Struct(">4sHIIIqqq")
 _CHANGED: Final = struct.Struct(">qI")  # between an entry's name and its value
 _CRC: Final = struct.Struct(">I")
 _SEQUENCE_END: Final = 1 << 62
-_TRIES: Final = 1_000  # places of damaged data at which a block is looked for
+_SLOT_SIZE_MAX: Final = 1 << 26  # of a block that is read: the journal begins at twice the size
+_SEARCHED: Final = 1 << 26  # bytes of damaged data that are looked at beside eight times its size
 
 
 class Entry(NamedTuple):
@@ -166,11 +167,12 @@ def contents_of(data: bytes, *, slots_only: bool = False) -> Contents:
         data: the file, or its first bytes.
         slots_only: whether the journal is left out.
     """
-    slots = _slots(data)
+    search = _Search(data)
+    slots = _slots(search)
     found = Contents(slots)
     known = slots[0] if slots else None
     if known is None and not slots_only:
-        known = next(_found(data, JOURNAL), None)
+        known = next(search.found(JOURNAL), None)
     if known is None:
         if data.startswith(SLOT) and len(data) > _HEADER.size:
             found.version = _HEADER.unpack_from(data)[1]
@@ -178,14 +180,40 @@ def contents_of(data: bytes, *, slots_only: bool = False) -> Contents:
     found.slot_size, found.generation = known.slot_size, known.generation
     found.end = 2 * known.slot_size
     if not slots_only:
-        _read_journal(data, found, slots[0].journal_end if slots else 0)
+        _read_journal(search, found, slots[0].journal_end if slots else 0)
     return found
 
 
-def _slots(data: bytes) -> list[Block]:
+@attrs.define(eq=False)
+class _Search:
+    """Looks for whole blocks in damaged data; ends soon, whatever the data is."""
+
+    data: bytes
+    left: int = attrs.field(init=False)
+    """Bytes that are looked at."""
+
+    @left.default
+    def _left(self) -> int:
+        return _SEARCHED + 8 * len(self.data)
+
+    def found(self, magic: bytes, start: int = 0) -> Iterator[Block]:
+        """Find whole blocks from a place on, also within others."""
+        data = self.data
+        place = data.find(magic, start)
+        while place >= 0 and self.left > 0:
+            size = int.from_bytes(data[place + 10 : place + 14])
+            self.left -= max(size if place + size <= len(data) else 0, PAGE_SIZE)
+            block = _read_block(data, place, magic)
+            if block is not None:
+                yield block
+            place = data.find(magic, place + 1)
+
+
+def _slots(search: _Search) -> list[Block]:
+    data = search.data
     first = _read_block(data, 0, SLOT)
     if first is None or first.sequence % 2:
-        others = (each for each in _found(data, SLOT) if each.start == each.slot_size)
+        others = (each for each in search.found(SLOT) if each.start == each.slot_size)
         return [each for each in others if each.sequence % 2][:1]
     second = _read_block(data, first.slot_size, SLOT)
     if second is None or second.sequence % 2 == 0 or second.generation != first.generation:
@@ -193,15 +221,16 @@ def _slots(data: bytes) -> list[Block]:
     return [first, second] if first.sequence > second.sequence else [second, first]
 
 
-def _read_journal(data: bytes, found: Contents, known_end: int) -> None:
+def _read_journal(search: _Search, found: Contents, known_end: int) -> None:
     """Read the journal, which a slot has known to reach to ``known_end`` at least."""
+    data = search.data
     block = _read_block(data, found.end, JOURNAL)
     while True:
         if block is None or not found.is_followed_by(block):
             if known_end <= found.end >= len(data):
                 return
-            later = (each for each in _found(data, JOURNAL, found.end + 1) if found.precedes(each))
-            block = next(later, None)
+            later = search.found(JOURNAL, found.end + 1)
+            block = next(filter(found.precedes, later), None)
             if found.damaged_at is None and (block is not None or found.end < known_end):
                 found.damaged_at = found.end
             if block is None:
@@ -210,18 +239,6 @@ def _read_journal(data: bytes, found: Contents, known_end: int) -> None:
             found.add(name, changed, value, block.sequence)
         found.end, found.sequence = block.end, block.sequence
         block = _read_block(data, found.end, JOURNAL)
-
-
-def _found(data: bytes, magic: bytes, start: int = 0) -> Iterator[Block]:
-    """Find whole blocks anywhere in damaged data."""
-    place = data.find(magic, start)
-    for _ in range(_TRIES):
-        if place < 0:
-            return
-        block = _read_block(data, place, magic)
-        if block is not None:
-            yield block
-        place = data.find(magic, place + 1)
 
 
 def _read_block(data: bytes, start: int, magic: bytes) -> Block | None:
@@ -236,7 +253,9 @@ def _read_block(data: bytes, start: int, magic: bytes) -> Block | None:
     end = start + size
     if size < _HEADER.size or end > len(data) - _CRC.size:
         return None
-    if slot_size <= 0 or slot_size % PAGE_SIZE or journal_end < 2 * slot_size:
+    if not 0 < slot_size <= _SLOT_SIZE_MAX or slot_size % PAGE_SIZE:
+        return None
+    if not 0 < generation < _SEQUENCE_END or journal_end < 2 * slot_size:
         return None
     if magic == JOURNAL and journal_end != end + _CRC.size:
         return None

@@ -336,5 +336,7 @@ def _is_wasteful(known: Contents, added: int) -> bool:
     size = known.end - 2 * known.slot_size + added
     if size <= _SLACK:
         return False
+    if known.end + added > _SIZE_MAX:
+        return True  # nobody would read all of it
     counts = sum(sum(map(len, pieces)) for pieces in known.values.values())
     return size > 2 * counts + _SLACK
