@@ -190,6 +190,29 @@ def test_a_reader_follows_slots_that_have_grown_or_are_gone(tmp_path):
     assert reader.load() == []
 
 
+class FullDisk(QuickDisk):
+    """Has no space for new files."""
+
+    def create_fresh(self, path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+def test_slots_are_written_in_place_on_a_disk_that_has_no_space_for_another_file(tmp_path):
+    path, state = tmp_path / "state", opened(tmp_path / "state")
+    state.save({"a": b"1"})
+    state.note({"n": b"x" * 2 * PAGE})
+    state.note({"n": b"y"})
+    state.disk = FullDisk()
+
+    with pytest.raises(OSError):
+        state.note({"n": b"z"})  # has the file written again
+    state.save({"a": b"2"})
+
+    again = opened(path)
+    assert values(again.load()) == [{"a": b"2"}, {"a": b"1"}]
+    assert journal(again) == journal(state)
+
+
 class HandlerDisk(QuickDisk):
     """Calls a function before one of its operations, as a signal handler would."""
 

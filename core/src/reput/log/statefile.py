@@ -284,12 +284,18 @@ class StateFile:
         data = _laid_out(fresh, slots or [Block(0, 0, self.sequence + 1, 0, {})], whole)
         if known.exists and self.damage:
             self._keep_damaged()
-        self._is_unsure = True  # for a signal handler, and if this fails
+        was_unsure, self._is_unsure = self._is_unsure, True  # for a signal handler
         try:
-            self.disk.replace(self.path, data)
-        except FileNotFoundError:  # the first note in a broker's directory
-            self.disk.make_directory(os.path.dirname(self.path), durable=True)
-            self.disk.replace(self.path, data)
+            try:
+                self.disk.replace(self.path, data)
+            except FileNotFoundError:  # the first note in a broker's directory
+                self.disk.make_directory(os.path.dirname(self.path), durable=True)
+                self.disk.replace(self.path, data)
+        except OSError:
+            # On a full disk the older file has stayed, whose slots need no space.
+            if not was_unsure and self._newest is mine:
+                self._is_unsure = self._read(2 * known.slot_size).generation != known.generation
+            raise
         if self._newest is not mine:
             self._is_unsure = True  # a signal handler may have replaced it meanwhile, and succeeded
             return False
