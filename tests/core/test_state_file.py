@@ -120,6 +120,20 @@ def test_a_damaged_file_is_kept_before_it_is_replaced(tmp_path):
     assert (tmp_path / "state.damaged").read_bytes() == damaged
 
 
+def test_one_copy_of_a_damaged_file_is_kept_however_often_it_cannot_be_replaced(tmp_path):
+    path = tmp_path / "state"
+    data, _ = written(path)
+    path.write_bytes(data[:-1])
+    state = opened(path)
+    state.disk = FaultyDisk(1, error=errno.EIO, lasting=True, below="state.new")
+
+    for _ in range(3):
+        with pytest.raises(OSError):
+            state.save({"b": b"next"})
+
+    assert [each.name for each in tmp_path.glob("state.damaged*")] == ["state.damaged"]
+
+
 @pytest.mark.parametrize("count", range(4))
 def test_a_part_that_was_being_written_is_overwritten(tmp_path, count):
     """A kill leaves a part of a block, or of the next one, behind the journal."""

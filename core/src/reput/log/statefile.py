@@ -72,6 +72,8 @@ class StateFile:
     """Whether the file existed when it was read last, and no slot was whole."""
     _is_unsure: bool = False
     """Whether it is not known which bytes the file has: then it is replaced."""
+    _kept: Contents | None = None
+    """What was read of the damaged file of which there is a copy."""
     _newest: object = None
     """Of the call that writes, or wrote last: a signal handler may write in the middle of it."""
     _lock: Any = attrs.field(factory=new_lock)
@@ -282,8 +284,9 @@ class StateFile:
         _apply(fresh, changed, known.sequence + 1)
         whole = {name: Entry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
         data = _laid_out(fresh, slots or [Block(0, 0, self.sequence + 1, 0, {})], whole)
-        if known.exists and self.damage:
+        if known.exists and self.damage and self._kept is not known:
             self._keep_damaged()
+            self._kept = known  # once only, however often the file cannot be replaced
         was_unsure, self._is_unsure = self._is_unsure, True  # for a signal handler
         try:
             try:
