@@ -440,6 +440,28 @@ def test_a_plugin_that_the_manifest_still_names_is_not_removed_and_goes_on(tmp_p
         assert plugin.offsets == offsets
 
 
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_a_change_that_failed_is_not_made_by_the_next_opening(tmp_path, change):
+    """The first of the two slots that have the manifest may be written before the error."""
+    for number in range(1, 30):
+        root, disk = tmp_path / str(number), FaultyDisk(error=errno.EIO, below="state")
+        plugins = [NotesPlugin()] if change == "remove" else []
+        config = {"commitlog": CONFIG["commitlog"]}
+        with reput.open(root, plugins=plugins, config=config, disk=disk, threads=False) as store:
+            disk.plan(number, error=errno.EIO, below="state")
+            is_done = True
+            try:
+                store.add_plugin(NotesPlugin()) if change == "add" else store.remove_plugin("notes")
+            except OSError:
+                is_done = False
+            disk.mend()
+            used = sorted(store.plugin_objects)
+        assert list(manifest_of(root).plugins) == used
+        if is_done:
+            break
+    assert number > 6
+
+
 # --------------------------------------------------------------------------- progress
 
 

@@ -6,6 +6,7 @@ the loop dispatches to them, the plugin flusher flushes them, the records rememb
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -345,8 +346,15 @@ class PluginLifecycle:
             for name, section in sections.items()
             if name in plugins.plugins or name in CORE_SECTIONS
         }
-        names = tuple(sorted(plugins.plugins))
-        Manifest(names, kept, master).save(self.records.state)
+        names, state = tuple(sorted(plugins.plugins)), self.records.state
+        before = Manifest.of(state)
+        try:
+            Manifest(names, kept, master).save(state)
+        except OSError:
+            with contextlib.suppress(OSError):
+                if before is not None:  # one slot may have the other one
+                    before.save(state)
+            raise
 
 
 def _is_asked(runner: PluginRunner) -> bool:
