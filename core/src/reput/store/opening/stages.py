@@ -215,6 +215,12 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(note.state)
+    was_reput = problems.read_or_report(lambda: lock.is_signed, False)
+    if manifest is None and was_reput and not note.state.is_damaged:
+        logger.warning(
+            "state file missing, the plugins and options of the last writer are not known file=%s",
+            note.state.path,
+        )
     records = StoredPluginStates(root, disk, note.state)
     head, checked = LogHead(note.state, request.writable), CheckedNote(note.state)
     return LockedStore(
@@ -223,7 +229,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         records,
         problems,
         manifest,
-        manifest is not None or problems.read_or_report(lambda: lock.is_signed, False),
+        manifest is not None or was_reput,
         note,
         head,
         checked,
