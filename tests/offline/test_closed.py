@@ -18,6 +18,7 @@ from statefiles import forget_progress
 
 import reput
 from reput.errors import (
+    CorruptFileError,
     PluginError,
     PluginNotFoundError,
     ServiceNotAvailableError,
@@ -436,3 +437,16 @@ def test_a_replica_of_which_a_plugin_is_forgotten_stays_a_replica(tmp_path):
         closed.forget_plugin("notes")
 
     assert inspect_store(tmp_path).manifest.master == "broker-a"
+
+
+@pytest.mark.parametrize("change", ["suspend", "resume", "forget_progress", "forget_plugin"])
+def test_a_damaged_state_file_is_not_hidden_by_a_new_one(tmp_path, change):
+    filled(tmp_path, 1, [notes()])
+    path = tmp_path / "reput" / "state"
+    damaged = bytes(path.stat().st_size)
+    path.write_bytes(damaged)
+
+    with lock_store(tmp_path) as closed, pytest.raises(CorruptFileError, match="move the file"):
+        getattr(closed, change)("notes")
+
+    assert path.read_bytes() == damaged

@@ -282,6 +282,13 @@ class ClosedStore(Traces):
     # ------------------------------------------------------------------ steps
 
     def _check_writes(self) -> None:
+        """Check that the store may be written.
+
+        Raises:
+            CorruptFileError: the state file does not say which plugins the store has. A new file
+                would hide that from the next opening, which refuses it.
+        """
+        _ = self.manifest
         if not self._writes:
             raise ValueError(
                 "the store is held to be read only; see reput_tools.offline.hold(writes=)"
