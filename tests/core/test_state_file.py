@@ -11,6 +11,7 @@ import zlib
 
 import pytest
 from openstores import plugin
+from statefiles import damage_journal, manifest_of, value_of
 
 import reput
 from reput.errors import CorruptFileError
@@ -18,6 +19,7 @@ from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressEntry
 from reput.log.stateblocks import JOURNAL, Block, block_of
 from reput.log.statefile import HEAD, LOG, StateFile
+from reput.storefiles import MANIFEST
 from reput_testing import FaultyDisk, QuickDisk
 
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
@@ -511,3 +513,19 @@ def test_files_of_an_earlier_layout_are_ignored_and_the_log_is_derived_again(tmp
         assert store.wait_dispatched(10)
 
     assert again == starts
+
+
+def test_the_plugins_of_a_store_are_noted_again_where_one_part_of_the_file_has_lost_them(tmp_path):
+    with seen_by(tmp_path, []):
+        pass
+    damage_journal(tmp_path)
+    assert value_of(tmp_path, MANIFEST) == b""
+    kept = manifest_of(tmp_path)
+
+    with seen_by(tmp_path, []):
+        pass
+
+    path = tmp_path / "reput" / "state"
+    assert manifest_of(tmp_path) == kept
+    path.write_bytes(bytes(2 * PAGE) + path.read_bytes()[2 * PAGE :])
+    assert manifest_of(tmp_path) == kept

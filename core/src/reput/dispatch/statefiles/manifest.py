@@ -68,6 +68,12 @@ class Manifest:
             raise CorruptFileError(state.path, 0, "master must be a name")
         return cls(tuple(plugins), config, master)
 
+    def is_in(self, state: StateFile) -> bool:
+        """Whether the journal and each slot of a state file have it."""
+        text = self._text()
+        slots = (slot[MANIFEST].value if MANIFEST in slot else b"" for slot in state.known)
+        return all(found == text for found in (state.value(MANIFEST), *slots))
+
     def save(self, state: StateFile, others: Mapping[str, bytes] | None = None) -> None:
         """Note the manifest; on disk when this returns.
 
@@ -75,8 +81,10 @@ class Manifest:
             state: of the store.
             others: entries that a new file has besides.
         """
+        state.note_everywhere({MANIFEST: self._text()}, others or {})
+
+    def _text(self) -> bytes:
         data = {"plugins": sorted(self.plugins), "config": self.config}
         if self.master is not None:
             data["master"] = self.master
-        text = json.dumps(data, sort_keys=True).encode()
-        state.note_everywhere({MANIFEST: text}, others or {})
+        return json.dumps(data, sort_keys=True).encode()

@@ -128,7 +128,7 @@ def begin_changes(
         abort.create()
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
-    if fresh != locked.manifest:
+    if not fresh.is_in(locked.note.state):
         undoing.forget(take_back)  # if this fails, its name may not be on disk: no proper close
         # Known now, so that it costs no wait later: `LogHead.note` writes both slots again.
         first = {} if files.bases else {HEAD: Progress(0).packed()}
