@@ -167,7 +167,7 @@ def contents_of(data: bytes, *, slots_only: bool = False) -> Contents:
         data: the file, or its first bytes.
         slots_only: whether the journal is left out.
     """
-    search = _Search(data)
+    search = _Search(data, _SEARCHED + 8 * len(data))
     slots = _slots(search)
     found = Contents(slots)
     known = slots[0] if slots else None
@@ -189,12 +189,8 @@ class _Search:
     """Looks for whole blocks in damaged data; ends soon, whatever the data is."""
 
     data: bytes
-    left: int = attrs.field(init=False)
+    left: int
     """Bytes that are looked at."""
-
-    @left.default
-    def _left(self) -> int:
-        return _SEARCHED + 8 * len(self.data)
 
     def found(self, magic: bytes, start: int = 0) -> Iterator[Block]:
         """Find whole blocks from a place on, also within others."""

@@ -193,12 +193,17 @@ class StateFile:
                 position = sequence % 2 * known.slot_size
                 stays = known.slots and known.damaged_at is None and not self._is_unsure
                 fits = stays and len(data) <= known.slot_size
-                if not (fits and self._overwrite(data, position, mine)):
+                try:
+                    is_written = fits and self.disk.overwrite(self.path, data, position)
+                finally:
+                    if self._newest is not mine:
+                        self._is_unsure = True  # the bytes of both calls may be there, in any order
+                if not is_written:
                     if self._replace(known, slots, {}, mine):
                         return
                 elif self._newest is mine:
                     known.slots = slots
-                    self.sequence, self.known = sequence, [each.entries for each in slots]
+                    self.sequence, self.known = sequence, [entries, newest][: len(slots)]
                     return
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
@@ -229,7 +234,12 @@ class StateFile:
                 data = block_of(JOURNAL, block)
                 stays = known.slots and known.damaged_at is None and not self._is_unsure
                 fits = stays and not _is_wasteful(known, len(data))
-                if not (fits and self._overwrite(data, known.end, mine)):
+                try:
+                    is_written = fits and self.disk.overwrite(self.path, data, known.end)
+                finally:
+                    if self._newest is not mine:
+                        self._is_unsure = True
+                if not is_written:
                     if self._replace(known, known.slots, entries, mine):
                         return
                 elif self._newest is mine:
@@ -259,14 +269,6 @@ class StateFile:
             first = {name: Entry(1, value) for name, value in changed.items()}
             if not self._replace(known, slots, first, mine):
                 self.note_everywhere(changed, others)
-
-    def _overwrite(self, data: bytes, position: int, mine: object) -> bool:
-        """Write in place; False if the file is missing."""
-        try:
-            return self.disk.overwrite(self.path, data, position)
-        finally:
-            if self._newest is not mine:
-                self._is_unsure = True  # the bytes of both calls may be there, in any order
 
     def _replace(
         self, known: Contents, slots: list[Block], changed: Mapping[str, Entry], mine: object

@@ -71,8 +71,10 @@ class Manifest:
     def is_in(self, state: StateFile) -> bool:
         """Whether the journal and each slot of a state file have it."""
         text = self._text()
-        slots = (slot[MANIFEST].value if MANIFEST in slot else b"" for slot in state.known)
-        return all(found == text for found in (state.value(MANIFEST), *slots))
+        for slot in state.known:
+            if MANIFEST not in slot or slot[MANIFEST].value != text:
+                return False
+        return state.value(MANIFEST) == text
 
     def save(self, state: StateFile, others: Mapping[str, bytes] | None = None) -> None:
         """Note the manifest; on disk when this returns.

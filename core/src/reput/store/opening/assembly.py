@@ -135,9 +135,8 @@ def open_plugins(
         file = found.places.get(name)
         progress = opener.log.min_physical_offset
         if file is not None:
-            progress = known_progress(
-                opener.log, file, locked.clean, found.report, locked.was_reput
-            )
+            was_reput = locked.manifest is not None or locked.was_signed
+            progress = known_progress(opener.log, file, locked.clean, found.report, was_reput)
         runner = opener.runner(plugins, name, record)
         error = opener.open(runner, file, progress, clean=locked.clean, record=record)
         if record.asked and error is None:

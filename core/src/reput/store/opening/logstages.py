@@ -160,8 +160,7 @@ def examine(
             )
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
-    signed = problems.read_or_report(lambda: locked.lock.is_signed, False)
-    checked = locked.checked.load(reput_wrote_last=signed)
+    checked = locked.checked.load(reput_wrote_last=locked.was_signed)
     log = LogReader(
         files,
         settings.log.window_size,

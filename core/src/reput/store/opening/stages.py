@@ -121,8 +121,8 @@ class LockedStore:
     """Collects what opening finds unusable."""
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
-    was_reput: bool
-    """Whether a writer of reput has opened the store before, though its manifest may be lost."""
+    was_signed: bool
+    """Whether reput was the last to write the store before it was locked (`StoreLock.sign`)."""
     note: LogStateFile
     """Of the log's end, with the file ``abort`` and the checkpoint."""
     head: LogHead
@@ -140,7 +140,7 @@ class LockedStore:
 
     def lost_head(self, files: MappedFileQueue) -> Loss | None:
         """Return what the log has lost at its beginning; None if that is nothing, or not known."""
-        if not files.bases or not self.lock.is_signed:
+        if not files.bases or not self.was_signed:
             return None  # a program that leaves no note may have removed files
         return self.head.loss(files.min_offset)
 
@@ -215,8 +215,12 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(note.state)
-    was_reput = problems.read_or_report(lambda: lock.is_signed, False)
-    if manifest is None and was_reput and not note.state.is_damaged:
+    was_signed = (
+        lock.is_signed
+        if request.writable
+        else problems.read_or_report(lambda: lock.is_signed, False)
+    )
+    if manifest is None and was_signed and not note.state.is_damaged:
         logger.warning(
             "state file missing, the plugins and options of the last writer are not known file=%s",
             note.state.path,
@@ -229,7 +233,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         records,
         problems,
         manifest,
-        manifest is not None or was_reput,
+        was_signed,
         note,
         head,
         checked,
