@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
+from statefiles import state_of
 
 import reput
 from reput.record.layout import HEADER_DTYPE
+from reput.storefiles import MANIFEST
 from reput_tools.cli.kit.exitcodes import ExitCode
 
 pytestmark = pytest.mark.shows("repair")
@@ -227,6 +230,19 @@ def test_the_state_file_is_shown_entry_by_entry(run, plugin_store) -> None:
         assert f"  {name} " in shown
     assert "damaged" in damaged.out
     assert run("info", path, "--json").json["state"] is None
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff", b"[" * 100_000, b"[1]", b"{}", b'{"plugins":1}'])
+def test_plugins_that_cannot_be_read_are_shown_as_such(run, plugin_store, text) -> None:
+    path = plugin_store("notes")
+    state_of(path).note_everywhere({MANIFEST: text}, {})
+
+    shown = run("info", path, "--state")
+    entries = run("info", path, "--state", "--json").json["state"]["entries"]
+
+    assert re.search(r"\.manifest +cannot be read\n", shown.out)
+    found = {each["name"]: each for each in entries}[".manifest"]["manifest"]
+    assert found == (json.loads(text) if text.startswith(b"{") and len(text) > 1 else None)
 
 
 def test_messages_after_the_end_of_the_log_are_counted_as_lost(golden_store, run, tmp_path):

@@ -25,7 +25,8 @@ STATE_FILE_KEYS: Final = {
     "entries[].closed": "of `.log`: CRC-32 of the file `checkpoint` if the log was closed. Of "
     "`.head`: 0 while plugins must be notified of removed files of the log. Else null",
     "entries[].record": "of a plugin's state: an object with its state and figures",
-    "entries[].manifest": "of `.manifest`: the plugins and options of the store",
+    "entries[].manifest": "of `.manifest`: the plugins and options of the store; null if they "
+    "cannot be read",
     "journal[].name": "of a value: `.manifest`, `.losses`, `.floors`, `.checked`, `.times`, or a "
     "plugin followed by the name of one of its notes",
     "journal[].size": "bytes of the value",
@@ -72,14 +73,25 @@ def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
                 record = traces.records.load(name.removesuffix("/state"))
                 document["record"] = attrs.asdict(record)
             elif name == MANIFEST:
-                document["manifest"] = json.loads(entry.value)
+                document["manifest"] = _manifest(entry.value)
             documents.append(document)
     return documents
 
 
+def _manifest(text: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _line(entry: dict[str, Any]) -> tuple[str, str]:
     if "manifest" in entry:
-        return entry["name"], f"plugins {', '.join(entry['manifest']['plugins'])}"
+        plugins = (entry["manifest"] or {}).get("plugins")
+        if not isinstance(plugins, list):
+            return entry["name"], "cannot be read"
+        return entry["name"], f"plugins {', '.join(map(str, plugins))}"
     if "physical_offset" not in entry:
         record = entry.get("record") or {}
         return entry["name"], f"{record.get('state')}, {record.get('message_count')} messages"
