@@ -14,7 +14,7 @@ import reput
 from reput.plugin import StateNotes
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.queue import queueledger
-from reput_consumequeue.queueextents import load_extents
+from reput_consumequeue.queueextents import NOTE_DTYPE, load_extents
 from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
@@ -350,9 +350,20 @@ def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
         assert put(store, "Topic") == COUNT
 
 
+NUMBER_FOR_TOPIC = b'\x16\0\0\0\1\0\0\0{"end":0,"topics":[1]}' + bytes(NOTE_DTYPE.itemsize)
+
+
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{", bytes(8), b"\2\0\0\0\0\0\0\0[]", b"\2\0\0\0\1\0\0\0{}", b"\xff" * 100],
+    [
+        b"",
+        b"{",
+        bytes(8),
+        b"\2\0\0\0\0\0\0\0[]",
+        b"\2\0\0\0\1\0\0\0{}",
+        b"\xff" * 100,
+        NUMBER_FOR_TOPIC + NUMBER_FOR_TOPIC.replace(b"[1]", b'"t"'),
+    ],
 )
 def test_a_note_that_cannot_be_read_is_written_again(tmp_path, text):
     made(tmp_path)

@@ -140,7 +140,10 @@ def _parts(data: bytes) -> Iterator[Noted]:
         position += size
         rows = np.frombuffer(data, NOTE_DTYPE, count, position)
         position += rows.nbytes
-        topics = map(facts["topics"].__getitem__, rows["topic"].tolist())
+        names = facts["topics"]
+        if {*map(type, names)} - {str}:
+            raise TypeError("names of topics must be texts")
+        topics = map(names.__getitem__, rows["topic"].tolist())
         keys = list(zip(topics, rows["queue_id"].tolist(), strict=True))
         yield Noted(keys, rows, facts["end"])
 
