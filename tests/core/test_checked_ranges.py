@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from statefiles import forget, value_of
+from statefiles import forget, put_value, value_of
 
 import reput
 from reput import Message
@@ -222,3 +222,15 @@ def test_a_note_whose_name_a_killed_opening_did_not_bring_to_disk_is_there_befor
 
     assert f"replace {tmp_path}/reput/state" not in disk.calls
     assert disk.calls.index(f"flush {tmp_path}/reput") < disk.calls.index("map")
+
+
+@pytest.mark.parametrize(
+    "text", ['[["a",null]]', "[[null,null]]", "[[1.5,2.5]]", "[[-1,5]]", "[1]"]
+)
+def test_ranges_that_no_writer_notes_are_ignored(tmp_path, text):
+    places = [place for place, _ in written(tmp_path)]
+    put_value(tmp_path, ".checked", text.encode())
+
+    assert scanned(tmp_path) == (places, [])
+    written(tmp_path, 1)
+    assert json.loads(value_of(tmp_path, ".checked"))[-1][1] is None

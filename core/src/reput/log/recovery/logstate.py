@@ -31,7 +31,7 @@ import logging
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
@@ -231,11 +231,7 @@ class CheckedNote:
         if not text:
             return CheckedRanges()
         try:
-            ranges = json.loads(text)
-            if len(ranges) <= _RANGES_MAX:
-                return CheckedRanges(
-                    tuple((start, OPEN_END if end is None else end) for start, end in ranges)
-                )
+            return CheckedRanges(_ranges(json.loads(text)))
         except (ValueError, TypeError, RecursionError) as error:
             logger.warning("ranges of checksums ignored error=%s", error)
         return CheckedRanges()
@@ -257,3 +253,12 @@ class CheckedNote:
         if checked != self.recorded:
             ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
             self.state.note({CHECKED: json.dumps(ranges).encode() if ranges else b""})
+
+
+def _ranges(rows: list[Any]) -> tuple[tuple[int, int], ...]:
+    if len(rows) > _RANGES_MAX:
+        raise ValueError("too many")
+    found = tuple((start, OPEN_END if end is None else end) for start, end in rows)
+    if not all(type(each) is int and 0 <= each <= OPEN_END for row in found for each in row):
+        raise ValueError("not physical offsets")
+    return found
