@@ -105,6 +105,8 @@ class Contents:
     """The pieces of each value in the journal."""
     begun: dict[str, int] = attrs.field(factory=dict)
     """The sequence of the block in which each value begins."""
+    size: int = 0
+    """Bytes of all values in the journal."""
     sequence: int = 0
     """Of the last block of the journal."""
     end: int = 0
@@ -127,8 +129,10 @@ class Contents:
     def add(self, name: str, changed: int, value: bytes, sequence: int) -> None:
         """Apply an entry of a block of the journal; an empty new value removes the name."""
         if changed != self.begun.get(name):  # a new value, or one whose beginning is lost
+            self.size -= sum(map(len, self.values.get(name, ())))
             self.values[name], self.begun[name] = [], changed
         self.values[name].append(value)
+        self.size += len(value)
         if changed == sequence and not value:
             del self.values[name], self.begun[name]
 

@@ -217,6 +217,8 @@ class StateFile:
     def note(self, changed: Mapping[str, bytes], *, adds: bool = False) -> None:
         """Change values of the journal, all or none; on disk when this returns.
 
+        After an error, the next opening may find the old values or the new ones.
+
         Args:
             changed: new values, by name; an empty one removes the name.
             adds: whether they are added to the ends of the known values.
@@ -349,5 +351,4 @@ def _is_wasteful(known: Contents, added: int) -> bool:
         return False
     if known.end + added > _SIZE_MAX:
         return True  # nobody would read all of it
-    counts = sum(sum(map(len, pieces)) for pieces in known.values.values())
-    return size > 2 * counts + _SLACK
+    return size > 2 * known.size + _SLACK

@@ -14,6 +14,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.jsonfiles import object_of
+from reput.log.stateblocks import VERSION
 
 if TYPE_CHECKING:
     from reput.log.statefile import StateFile
@@ -47,6 +48,9 @@ class Manifest:
         found = slots[0].get(MANIFEST) if slots else None
         text = found.value if found is not None else state.value(MANIFEST)
         if not text:
+            if state.is_damaged and state.contents.version != VERSION:
+                reason = f"{state.damage}; open the store with the release that wrote it"
+                raise CorruptFileError(state.path, 4, reason)
             if state.is_damaged:
                 reason = f"{state.damage}, so the plugins and options are not known; {_AGAIN}"
                 raise CorruptFileError(state.path, 0, reason)
