@@ -31,6 +31,8 @@ _HIDDEN: Final[dict[str, frozenset[str]]] = {
     "wheel-snapshots": frozenset(),
 }
 """For each kind of files, the parts that cannot be compared with the log."""
+_UNREAD: Final = frozenset({"batch-queues"})
+"""Kinds of files that are right, but that readers pass over until another file is restored."""
 
 
 @attrs.frozen
@@ -71,15 +73,16 @@ def check_broker_files(
         step = "reput appends to it if its group has one node" if is_written else each.row.step
         limits = "nothing that reput cannot read or write"
         expected = "; ".join(filter(None, (limits, each.row.unseen, refused)))
+        is_unread = each.row.kind in _UNREAD
         findings.add(
             Finding(
-                severity=Severity.NOTICE,
+                severity=Severity.WARNING if is_unread else Severity.NOTICE,
                 kind=f"store.{each.row.kind}",
                 part="store",
                 file=each.path,
                 found=each.row.what,
                 expected=expected,
-                advice=f"nothing is wrong with it; {step}",
+                advice=step if is_unread else f"nothing is wrong with it; {step}",
             )
         )
         hidden = _HIDDEN[each.row.kind]
