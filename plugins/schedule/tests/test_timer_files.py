@@ -17,12 +17,13 @@ from timerstores import DAY, TimerPlugin, TimerStore, copy_sparsely
 import reput
 from reput.errors import CorruptFileError
 from reput.record import Message
-from reput_schedule import ScheduleConfig
+from reput_schedule import ScheduleConfig, SchedulePlugin
 from reput_schedule.timerwheel.files.timercheckpoint import decode_check
 from reput_schedule.timerwheel.files.wheel import Wheel
 from reput_schedule.timerwheel.layout import CHECK_DTYPE, NOTE_POSITION, RECORD_SIZE
 from reput_schedule.timerwheel.settledlook import settled
 from reput_testing import ManualClock
+from reput_tools.doctor.repair.repairrun import repair
 
 LOG = "timerlog/00000000000000000000"
 WHEEL = "timerwheel"
@@ -355,6 +356,26 @@ def test_a_reader_sees_what_waits_and_changes_nothing(store):
     assert {path: path.stat().st_mtime_ns for path in store.root.rglob("*")} == names
     store.open()
     assert everything(store) == before
+
+
+def test_a_damaged_timer_log_hinders_no_repair_of_queues(tmp_path):
+    kind = type("SmallFiles", (SchedulePlugin,), {"timer_log_file_size": 4096})
+    root, repaired, clock = tmp_path / "store", tmp_path / "repaired", ManualClock()
+    options = {"config": {"commitlog": {"file_size": 1 << 16}}, "clock": clock}
+    with reput.open(root, plugins=["consumequeue", kind()], **options) as store:
+        due = {"TIMER_DELIVER_MS": str(clock() + DAY)}
+        store.put_many([Message("Topic", b"late", properties=due)] * 100)
+    queue = root / "consumequeue/rmq_sys_wheel_timer/0" / ("0" * 20)
+    units = queue.read_bytes()
+    garble(queue, 40, b"\xff" * 20)
+    cut(sorted((root / "timerlog").iterdir())[1], 100)
+
+    assert repair(root, repaired, jobs=1).built
+
+    assert (repaired / queue.relative_to(root)).read_bytes() == units
+    with reput.open(repaired, clock=clock, threads=False) as store:
+        store.wait_dispatched()
+        assert store.plugin("schedule").scheduled().message_count == 100
 
 
 @pytest.mark.parametrize("step", [1, 3, 50])

@@ -140,7 +140,10 @@ class Timer:
         """
         if not self._context.writable:
             self._complete_to = progress
-            self._look()
+            try:
+                self._look()
+            except CorruptFileError as error:  # `pending` raises it; levels and units need no timer
+                self._context.note_problem(f"what the timer holds is not shown: {error}")
             return progress
         self._files.load()
         check = self._saving.saved
