@@ -11,6 +11,7 @@ import pytest
 import reput
 from reput.errors import CorruptFileError
 from reput_compaction import CompactionPlugin
+from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE
 from reput_testing import Driver, ManualClock, QuickDisk, SmallLog
 
 pytestmark = [
@@ -96,6 +97,27 @@ def test_what_is_missing_is_taken_out_of_the_log_again(tmp_path, directory, numb
     with open_store(root) as store:
         store.wait_dispatched()
 
+        assert bodies(store) == (everything(), [])
+
+
+@pytest.mark.parametrize(("at", "size"), [(4, 12), (8, 8)])
+def test_a_damaged_note_is_found_and_costs_no_message(tmp_path, at, size):
+    root = made(tmp_path / "store")
+    path = sorted(notes_of(root).glob("0*"))[-1]
+    data = bytearray(path.read_bytes())
+    begin = (len(data.rstrip(b"\0")) - 1) // NOTE_SIZE * NOTE_SIZE + at
+    data[begin : begin + size] = b"\x7f" * size
+    path.write_bytes(data)
+
+    with open_store(root, "r") as store:
+        (found,) = store.plugin("compaction").reput_tools_wrong_entries()
+        assert found.path == str(path)
+        assert bodies(store) == (everything()[: 15 if at == 8 else 16], [])
+    with open_store(root) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (everything(), [])
+    with open_store(root, "r") as store:
+        assert not list(store.plugin("compaction").reput_tools_wrong_entries())
         assert bodies(store) == (everything(), [])
 
 

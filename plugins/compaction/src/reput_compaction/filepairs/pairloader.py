@@ -150,7 +150,8 @@ def look_into(files: PairFiles, pair: Pair, limit: int | None = None) -> None:
     pair.count = unit_count(files, pair)
     while limit is not None and pair.count:
         note = files.read_notes(pair, pair.count - 1, pair.count)[0]
-        if int(note["end_offset"]) <= limit:
+        counts = note["queue_offset"] == files.read_unit(pair, pair.count - 1)["queue_offset"]
+        if not counts or int(note["end_offset"]) <= limit:
             break
         pair.count -= 1
     pair.size = 0

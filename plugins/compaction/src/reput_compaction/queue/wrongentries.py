@@ -8,7 +8,7 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, UNKNOWN
-from reput_compaction.filepairs.pairloader import bases_in, paired
+from reput_compaction.filepairs.pairloader import bases_in, paired, unit_count
 from reput_compaction.filepairs.pairscan import windows
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ def _wrong_notes(context: StoreContext, queue: CompactedQueue) -> Iterator[Corru
         if left.pop(pair.base, None) is None:
             yield CorruptFileError(pair.notes.path, 0, "the file of notes is missing")
             continue
+        found = unit_count(queue.files, pair)
+        if found > pair.count:
+            reason = "the note is of a message that ends behind the end of the commit log"
+            yield CorruptFileError(pair.notes.path, pair.count * NOTE_SIZE, reason)
         notes = queue.files.read_notes(pair, 0, pair.count)
         units = queue.files.read_units(pair, 0, pair.count)
         wrong = notes["queue_offset"] != units["queue_offset"]

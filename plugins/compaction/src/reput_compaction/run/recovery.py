@@ -357,6 +357,9 @@ class QueueRecovery:
             known = notes["queue_offset"] == units["queue_offset"]
             behind = np.flatnonzero(known & (notes["end_offset"] > self.limit))
             if len(behind):
+                if self.context.clean:  # the log may have them: then their notes are damaged
+                    before = notes["end_offset"][: behind[0]][known[: behind[0]]].max(initial=0)
+                    self._need(max(int(before), self._log_begins))
                 self.queue.cut(pair, int(behind[0]))
             if len(behind) == 0 or behind[0] > 0:
                 break
