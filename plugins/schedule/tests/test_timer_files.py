@@ -358,7 +358,26 @@ def test_a_reader_sees_what_waits_and_changes_nothing(store):
     assert everything(store) == before
 
 
-def test_a_damaged_timer_log_hinders_no_repair_of_queues(tmp_path):
+def in_place_of(name):
+    def put(root):
+        (root / name).unlink()
+        (root / name).mkdir()
+
+    return put
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(
+            lambda root: cut(sorted((root / "timerlog").iterdir())[1], 100), id="timer log"
+        ),
+        pytest.param(in_place_of(WHEEL), id="wheel"),
+        pytest.param(in_place_of(CHECK), id="checkpoint"),
+        pytest.param(in_place_of("config/timermetrics"), id="counts"),
+    ],
+)
+def test_damaged_files_of_the_timer_hinder_no_repair_of_queues(tmp_path, damage):
     kind = type("SmallFiles", (SchedulePlugin,), {"timer_log_file_size": 4096})
     root, repaired, clock = tmp_path / "store", tmp_path / "repaired", ManualClock()
     options = {"config": {"commitlog": {"file_size": 1 << 16}}, "clock": clock}
@@ -368,11 +387,14 @@ def test_a_damaged_timer_log_hinders_no_repair_of_queues(tmp_path):
     queue = root / "consumequeue/rmq_sys_wheel_timer/0" / ("0" * 20)
     units = queue.read_bytes()
     garble(queue, 40, b"\xff" * 20)
-    cut(sorted((root / "timerlog").iterdir())[1], 100)
+    damage(root)
 
     assert repair(root, repaired, jobs=1).built
 
     assert (repaired / queue.relative_to(root)).read_bytes() == units
+    for name in (WHEEL, CHECK, "config/timermetrics"):  # a directory stays, and has to be moved
+        if (repaired / name).is_dir():
+            (repaired / name).rmdir()
     with reput.open(repaired, clock=clock, threads=False) as store:
         store.wait_dispatched()
         assert store.plugin("schedule").scheduled().message_count == 100

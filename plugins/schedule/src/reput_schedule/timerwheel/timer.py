@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import numpy as np
 
-from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput.errors import CorruptFileError, NotAFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_schedule.recordboundary import are_of_log
 from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
@@ -121,7 +121,12 @@ class Timer:
 
     def load(self) -> None:
         """Read what was saved. Write nothing."""
-        self._saving.load()
+        try:
+            self._saving.load()
+        except NotAFileError:
+            if self._context.writable:
+                raise
+            # `recover` notes it, and `pending` raises it
 
     def leave_deliveries(self) -> None:
         """Keep in the checkpoint how far a broker has delivered, as this store delivers nothing."""
@@ -142,7 +147,8 @@ class Timer:
             self._complete_to = progress
             try:
                 self._look()
-            except CorruptFileError as error:  # `pending` raises it; levels and units need no timer
+            except (CorruptFileError, NotAFileError) as error:
+                # `pending` raises it; levels, and units of parked messages, need no timer.
                 self._context.note_problem(f"what the timer holds is not shown: {error}")
             return progress
         self._files.load()
@@ -215,7 +221,7 @@ class Timer:
     def _look(self) -> None:
         """Read what another process has saved, to show it."""
         self._files.close()
-        self.load()
+        self._saving.load()
         check = self._saving.saved
         if check is None or check.is_superseded:
             self._look_at_broker()
