@@ -24,8 +24,10 @@ from verifiedstores import (
 
 import reput
 from reput import Message
+from reput.files import Disk
 from reput_tools.cli.root import reput as command
 from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.repair.brokerconfigrepair import plan_config
 from reput_tools.doctor.verdict import verdict_of
 
 RECORD = 19, 51, 70, 75  # flag, born host, store host, count of retries
@@ -352,14 +354,25 @@ def test_a_repair_that_leaves_offsets_out_says_that_groups_lose_their_place(root
     assert kept.read_bytes() == b"{garbled"
 
 
-def test_a_repair_that_takes_a_backup_says_that_it_is_older(root, tmp_path):
-    with_offsets(root, b"{garbled", SOUND)
+@pytest.mark.parametrize(
+    "text", [b"{garbled", SOUND.replace(b"{0:7}", b"[]"), SOUND.replace(b":7", b':"x"')]
+)
+def test_a_repair_that_takes_a_backup_says_that_it_is_older(root, tmp_path, text):
+    with_offsets(root, text, SOUND)
 
     result = run("repair", root, tmp_path / "mended")
 
     assert result.exit_code == 7
     assert "which may be older" in " ".join(result.stdout.split())
     assert (tmp_path / "mended" / "config" / "consumerOffset.json").read_bytes() == SOUND
+
+
+@pytest.mark.parametrize("backup", [b"{garbled", SOUND.replace(b"{0:7}", b"7")])
+def test_a_repair_keeps_offsets_with_a_wrong_one_if_the_backup_is_no_better(tmp_path, backup):
+    text = b'{"offsetTable":{"t0@group":{0:"x"},"t0@other":{0:7}}}'
+    with_offsets(tmp_path, text, backup)
+
+    assert plan_config(str(tmp_path), Disk(), {}) == []
 
 
 def test_a_copy_of_a_sound_store_is_not_changed_by_a_repair(root, tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.files import is_system_name
-from reput_tools.brokerfiles import COPY_SUFFIX
+from reput_tools.brokerfiles import COPY_SUFFIX, offset_of
 from reput_tools.brokerfiles.loosevalues import same_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["expected_content", "is_document", "is_known_setting", "wrong_content"]
+__all__ = ["expected_content", "is_document", "is_known_setting", "wrong_content", "wrong_rows"]
 
 _TABLES: Final = {
     "consumerFilter.json": ("filterDataByTopic",),
@@ -33,6 +33,8 @@ _KNOWN: Final = {*_TABLES, "timercheck"}
 _DATABASES: Final = frozenset(
     {"consumerOffsets", "metadata", "rdb", "subscriptionGroups", "topics"}
 )
+_OF_OBJECTS: Final = frozenset({"consumerOffset.json", "subscriptionGroup.json", "topics.json"})
+"""Documents whose tables have an object in each row."""
 _SUFFIXES: Final = (".bak", ".new", ".tmp")
 """Of a copy, and of a file that is being replaced."""
 
@@ -66,6 +68,38 @@ def wrong_content(name: str, document: Mapping[str, Any]) -> str | None:
     for each in found:
         if document[each] is not None and not isinstance(document[each], dict):
             return f"{each!r} is not a table"
+    return None
+
+
+def wrong_rows(name: str, document: Mapping[str, Any]) -> str | None:
+    """Return why the table of a document of that name cannot be used, or None.
+
+    Raises:
+        KeyError: no document has that name.
+    """
+    base = name.removesuffix(".bak")
+    for table in _TABLES[base]:
+        rows = document.get(table) or {}
+        if base == "delayOffset.json":
+            rows = {table: rows}
+        elif base not in _OF_OBJECTS:
+            continue
+        for key, row in rows.items():
+            if not isinstance(row, dict):
+                return f"{key!r} of {table!r} is not an object"
+            if table == "offsetTable" and (wrong := _wrong_offset(row)) is not None:
+                return f"offset {row[wrong]!r} of {wrong!r} under {key!r}"
+    return None
+
+
+def _wrong_offset(row: Mapping[str, Any]) -> str | None:
+    """Return the first key of queue offsets, by queue or level, that has another value."""
+    for number, value in row.items():
+        try:
+            offset_of(value, number)
+            int(number)
+        except ValueError:
+            return number
     return None
 
 

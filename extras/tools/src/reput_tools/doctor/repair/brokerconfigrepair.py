@@ -15,7 +15,7 @@ import attrs
 
 from reput_tools.brokerfiles import backup_of, encode, object_of, offset_of
 from reput_tools.doctor.repair.loglayout import Notice
-from reput_tools.doctor.settingsnames import is_known_setting, wrong_content
+from reput_tools.doctor.settingsnames import is_known_setting, wrong_content, wrong_rows
 from reput_tools.doctor.verdict import places_lost
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ def _planned(
 ) -> ConfigFile | None:
     path, shown = os.path.join(directory, name), f"config/{name}"
     document, what = _read(disk, path, name)
+    if document is not None and (wrong := wrong_rows(name, document)) is not None:
+        spare, _ = _read(disk, backup_of(path), name)
+        if spare is not None and wrong_rows(name, spare) is None:  # else the rest is kept
+            document, what = None, f"has {wrong}"
     data, notice, is_readable = None, None, document is not None
     if document is None:
         backup = backup_of(path)
