@@ -22,6 +22,7 @@ from typing import Any, Final
 import attrs
 
 from reput.files import Disk, new_lock
+from reput_tools.brokerfiles.contents import expected_content, wrong_content
 from reput_tools.brokerfiles.documenttext import encode, is_text, object_of
 from reput_tools.brokerfiles.errors import (
     DatabaseDocumentError,
@@ -357,6 +358,11 @@ class BrokerDocument:
             self.check(document)
         except ValueError as error:
             return _Version(path, data, problem=str(error))
+        # A broker takes the content of another document for an empty one, and overwrites it.
+        wrong = wrong_content(self.file_name, document)
+        if wrong is not None:
+            problem = f"{expected_content(self.file_name)} expected, found {wrong}"
+            return _Version(path, data, problem=problem)
         return _Version(path, data, document)
 
     def _tell(self, text: str) -> None:

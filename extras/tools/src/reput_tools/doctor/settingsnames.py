@@ -1,35 +1,17 @@
-"""The names in ``config/`` whose meaning reput knows, and the members of these documents."""
+"""The names in ``config/`` whose meaning reput knows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from reput.files import is_system_name
 from reput_tools.brokerfiles import COPY_SUFFIX, offset_of
-from reput_tools.brokerfiles.loosevalues import same_name
+from reput_tools.brokerfiles.contents import TABLES
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["is_document", "is_known_setting", "wrong_rows"]
 
-__all__ = ["expected_content", "is_document", "is_known_setting", "wrong_content", "wrong_rows"]
-
-_TABLES: Final = {
-    "consumerFilter.json": ("filterDataByTopic",),
-    "consumerOffset.json": ("offsetTable",),
-    "consumerOrderInfo.json": ("table",),
-    "delayOffset.json": ("offsetTable",),
-    "lmqConsumerOffset.json": ("offsetTable", "lmqOffsetTable"),
-    "messageRequestMode.json": ("messageRequestModeMap",),
-    "subscriptionGroup.json": ("subscriptionGroupTable", "forbiddenTable"),
-    "timermetrics": ("timingCount",),
-    "topicQueueMapping.json": ("topicQueueMappingInfoMap",),
-    "topics.json": ("topicConfigTable",),
-    "transactionMetrics": ("transactionCount",),
-}
-"""Documents of brokers, with the members that have their content; each has one of them, or nothing
-but a version. Directories of RocksDB have rows in the table of brokers' files."""
-_VERSION: Final = "dataVersion"
-_KNOWN: Final = {*_TABLES, "timercheck"}
+_KNOWN: Final = {*TABLES, "timercheck"}
 _DATABASES: Final = frozenset(
     {"consumerOffsets", "metadata", "rdb", "subscriptionGroups", "topics"}
 )
@@ -50,25 +32,7 @@ def is_known_setting(name: str) -> bool:
 
 def is_document(name: str) -> bool:
     """Whether a known name in ``config/`` is that of a JSON document, or of its backup."""
-    return name.removesuffix(".bak") in _TABLES
-
-
-def wrong_content(name: str, document: Mapping[str, Any]) -> str | None:
-    """Return why a document cannot be the one of that name, or None: its members are of another.
-
-    Members are compared as brokers do, which take another spelling; a document that has nothing
-    but a version is an empty one of any name.
-    """
-    tables = _TABLES[name.removesuffix(".bak")]
-    members = [each for each in document if not same_name(str(each), _VERSION)]
-    found = [each for each in members if any(same_name(str(each), table) for table in tables)]
-    if members and not found:
-        other = next((file for file, its in _TABLES.items() if set(its) & set(members)), None)
-        return f"the content of {other}" if other else f"members {', '.join(sorted(members)[:3])}"
-    for each in found:
-        if document[each] is not None and not isinstance(document[each], dict):
-            return f"{each!r} is not a table"
-    return None
+    return name.removesuffix(".bak") in TABLES
 
 
 def wrong_rows(name: str, document: Mapping[str, Any]) -> str | None:
@@ -78,7 +42,7 @@ def wrong_rows(name: str, document: Mapping[str, Any]) -> str | None:
         KeyError: no document has that name.
     """
     base = name.removesuffix(".bak")
-    for table in _TABLES[base]:
+    for table in TABLES[base]:
         rows = document.get(table) or {}
         if base == "delayOffset.json":
             rows = {table: rows}
@@ -101,8 +65,3 @@ def _wrong_offset(row: Mapping[str, Any]) -> str | None:
         except ValueError:
             return number
     return None
-
-
-def expected_content(name: str) -> str:
-    """Return what a document of that name has."""
-    return "an object " + " or ".join(f'"{each}"' for each in _TABLES[name.removesuffix(".bak")])

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_tools.brokerfiles import backup_of, encode, object_of, offset_of
+from reput_tools.brokerfiles.contents import wrong_content
 from reput_tools.doctor.repair.loglayout import Notice
-from reput_tools.doctor.settingsnames import is_known_setting, wrong_content, wrong_rows
+from reput_tools.doctor.settingsnames import is_known_setting, wrong_rows
 from reput_tools.doctor.verdict import places_lost
 
 if TYPE_CHECKING:

@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import UnsafePathError
 from reput_tools.brokerfiles import COPY_SUFFIX, object_of, offset_of
+from reput_tools.brokerfiles.contents import expected_content, wrong_content
 from reput_tools.doctor.findings import Finding, Findings, Severity
-from reput_tools.doctor.settingsnames import (
-    expected_content,
-    is_document,
-    is_known_setting,
-    wrong_content,
-)
+from reput_tools.doctor.settingsnames import is_document, is_known_setting
 from reput_tools.doctor.verdict import places_lost
 from reput_tools.doctor.verification.truncatedfiles import cut_json
 
