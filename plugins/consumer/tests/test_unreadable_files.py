@@ -107,6 +107,36 @@ def test_a_file_that_was_renamed_counts_as_missing(root):
         assert len(bodies(store, "red")) == 8
 
 
+@pytest.mark.parametrize("other", [b'{"topicConfigTable":{}}', b'{"a":{"a":1}}'])
+def test_a_file_with_the_content_of_another_counts_as_unreadable(root, other):
+    for name in ("consumerOffset.json", "subscriptionGroup.json"):
+        (root / "config" / name).write_bytes(other)
+        (root / "config" / f"{name}.bak").unlink(missing_ok=True)
+
+    with reput.open(root) as store:
+        with pytest.raises(UnreadableDocumentError, match="forbiddenTable"):
+            store.consumer("red", "t")
+        (root / "config" / "subscriptionGroup.json").unlink()
+        assert len(bodies(store, "blue")) == 10
+
+    assert (root / "config" / "consumerOffset.json.unreadable").read_bytes() == other
+
+
+def test_a_number_that_no_count_of_queues_can_be_leaves_what_is_beside_it(root):
+    for name, member in (("subscriptionGroup", "retryQueueNums"), ("topics", "readQueueNums")):
+        path = root / "config" / f"{name}.json"
+        text = path.read_text().replace(f'"{member}":1', f'"{member}":1000000')
+        path.write_text(text.replace('"perm":6', '"perm":2'))
+
+    with reput.open(root) as store:
+        plugin = store.plugin("consumer")
+        plugin.subscription_groups.ensure("red")
+
+        assert plugin.topics.get("%RETRY%red").read_queue_nums == 65_536
+        assert plugin.topics.get("t").perm == 2
+        assert plugin.subscription_groups.get("red").consume_enable is False
+
+
 @pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json"])
 def test_settings_are_not_changed_where_the_others_cannot_be_read(root, name):
     torn = tear(root / "config" / name)

@@ -35,8 +35,12 @@ def clamp_offsets(offsets: ConsumerOffsets, queue_offsets: Mapping[tuple[str, in
         if group.startswith(SYSTEM_GROUP_PREFIX):
             continue
         for (topic, queue_id), offset in by_queue.items():
-            end = queue_offsets.get((topic, queue_id), 0)
-            if offset <= end or topic.startswith(LIGHT_PREFIX):  # it may have no queue files
+            end = queue_offsets.get((topic, queue_id))
+            if end is None:
+                if topic.startswith(LIGHT_PREFIX):  # it may have no queue files
+                    continue
+                end = 0
+            if offset <= end:
                 continue
             offsets.commit(group, {(topic, queue_id): end})
             logger.warning(

@@ -66,7 +66,7 @@ class SendBack:
         if level < 0 or message.reconsume_times >= most:
             topic, queue_count, level = dead_letter_topic(group), 1, 0
         else:
-            topic, queue_count = retry_topic(group), settings.retry_queue_nums
+            topic, queue_count = retry_topic(group), settings.retry_queue_count
             level = level or _FIRST_LEVEL + message.reconsume_times
         self.topics.ensure_for_copies(
             TopicSettings(topic=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)

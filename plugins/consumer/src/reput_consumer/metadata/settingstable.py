@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -145,10 +146,21 @@ class SettingsTable(ABC, Generic[S]):
         return made
 
     def _made_of(self, name: str, entry: Mapping[str, Any]) -> S:
+        found: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            found = self._values_of(name, entry)
+            return self.settings_of(name, found)
+        # Numbers that no broker writes: what they stand beside, such as a permission, counts.
+        return self.settings_of(
+            name, {key: value for key, value in found.items() if self._fits(name, key, value)}
+        )
+
+    def _fits(self, name: str, field: str, value: object) -> bool:
         try:
-            return self.settings_of(name, self._values_of(name, entry))
+            self.settings_of(name, {field: value})
         except ValueError:
-            return self.default_of(name)  # numbers that no broker writes
+            return False
+        return True
 
     def _values_of(self, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         found = {}

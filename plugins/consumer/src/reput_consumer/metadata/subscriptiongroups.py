@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from reput_consumer.metadata.settingstable import SettingsTable
-from reput_consumer.metadata.topicsettings import Topics, TopicSettings
+from reput_consumer.metadata.topicsettings import QUEUES_MAX, Topics, TopicSettings
 from reput_consumer.names import checked_group, retry_topic
 
 __all__ = ["FILE_NAME", "GroupSettings", "SubscriptionGroups"]
@@ -36,6 +36,11 @@ class GroupSettings:
     """How often a message comes back, after its first delivery, before it is a dead letter."""
     attributes: Mapping[str, str] = attrs.field(factory=dict)
     """Of RocketMQ 5, such as ``lite.bind.topic``."""
+
+    @property
+    def retry_queue_count(self) -> int:
+        """`retry_queue_nums`, but no more than a topic can have: a broker takes any number."""
+        return min(self.retry_queue_nums, QUEUES_MAX)
 
 
 @attrs.define(eq=False)
@@ -110,7 +115,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         return settings
 
     def _ensure_retry(self, settings: GroupSettings, *, soon: bool = False) -> None:
-        count, topic = settings.retry_queue_nums, retry_topic(settings.group)
+        count, topic = settings.retry_queue_count, retry_topic(settings.group)
         if count > 0:
             self.topics.ensure_for_copies(
                 TopicSettings(topic=topic, read_queue_nums=count, write_queue_nums=count),

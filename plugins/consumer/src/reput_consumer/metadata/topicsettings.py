@@ -18,16 +18,16 @@ from reput.plugin import integer_between
 from reput_consumer.metadata.settingstable import SettingsTable
 from reput_consumer.names import checked_topic, is_topic
 
-__all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
+__all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "QUEUES_MAX", "TopicSettings", "Topics"]
 
 FILE_NAME: Final = "topics.json"
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
-_QUEUES_MAX: Final = 65_536
+QUEUES_MAX: Final = 65_536
 
 
 def _queue_count() -> Any:
-    return attrs.field(default=4, validator=integer_between(1, _QUEUES_MAX))
+    return attrs.field(default=4, validator=integer_between(1, QUEUES_MAX))
 
 
 @attrs.frozen(kw_only=True)
@@ -129,7 +129,7 @@ class Topics(SettingsTable[TopicSettings]):
         counts: dict[str, int] = {}
         for name, entry in self.entries.items():
             count = entry.get(member)
-            if type(count) is int and 1 <= count <= _QUEUES_MAX:
+            if type(count) is int and 1 <= count <= QUEUES_MAX:
                 counts[name] = count
             elif (settings := self.get(name)) is not None:  # spelled or written in another way
                 counts[name] = settings.write_queue_nums
@@ -148,7 +148,7 @@ class Topics(SettingsTable[TopicSettings]):
             attrs.evolve(found, read_queue_nums=count)
             for topic, count in counts.items()
             if (found := self.get(topic)) is not None
-            and found.read_queue_nums < count <= _QUEUES_MAX
+            and found.read_queue_nums < count <= QUEUES_MAX
         ]
         if grown:
             self.put_many(grown)
@@ -166,7 +166,7 @@ class Topics(SettingsTable[TopicSettings]):
         grown = []
         for topic, count in counts.items():
             found = self.get(topic)
-            if count > _QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
+            if count > QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
                 continue
             if found is None:
                 if not is_topic(topic):
