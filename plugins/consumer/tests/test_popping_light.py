@@ -69,18 +69,19 @@ def test_a_request_that_waits_for_a_light_queue_is_woken(at):
     assert (woken, waiting.light_count) == (["light"], 1)
 
 
-def test_an_offset_beyond_a_light_queue_is_lowered_at_opening(at, caplog):
-    put(at, "1")
+@pytest.mark.parametrize("texts", [[], ["1"]])
+def test_an_offset_beyond_a_light_queue_is_lowered_at_opening(at, caplog, texts):
+    put(at, *texts)
     at.store.close()
     path = at.root / "config" / "consumerOffset.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(f'{{"offsetTable":{{"{LIGHT}@g":{{0:7}}}}}}')
     at.open(more_config={"commitlog": {"max_light_queues": 10}})
 
-    put(at, "2")
+    put(at, "2", "3")
 
-    assert bodies([each.view for each in pop(at)]) == ["2"]
-    assert f"queue={LIGHT}/0 offset=7 lowered_to=1" in caplog.text
+    assert bodies([each.view for each in pop(at)]) == ["2", "3"]
+    assert f"queue={LIGHT}/0 offset=7 lowered_to={len(texts)}" in caplog.text
 
 
 def test_a_light_queue_that_nothing_was_put_to_is_not_begun(at):

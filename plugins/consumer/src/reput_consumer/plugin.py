@@ -132,8 +132,9 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
     @reput.hookimpl
     def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
         """Lower offsets that a power cut has left beyond the log."""
-        files = self._of_files
-        clamp_offsets(files.offsets, queue_offsets)
+        files, context = self._of_files, self._context
+        has_light = context is not None and context.light_queues
+        clamp_offsets(files.offsets, queue_offsets, light_queues=has_light)
 
     @property
     def put_interest(self) -> PutInterest:

@@ -21,12 +21,18 @@ logger = logging.getLogger(__name__)
 __all__ = ["clamp_offsets"]
 
 
-def clamp_offsets(offsets: ConsumerOffsets, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+def clamp_offsets(
+    offsets: ConsumerOffsets,
+    queue_offsets: Mapping[tuple[str, int], int],
+    *,
+    light_queues: bool = False,
+) -> None:
     """Lower offsets that count more messages than there are, durably, with a warning for each.
 
     Args:
         offsets: the offsets of all groups.
         queue_offsets: the queue offset that the next message of each (topic, queue id) gets.
+        light_queues: whether the store lists messages in light queues, and so knows all of them.
 
     Raises:
         OSError: the file cannot be written.
@@ -37,7 +43,7 @@ def clamp_offsets(offsets: ConsumerOffsets, queue_offsets: Mapping[tuple[str, in
         for (topic, queue_id), offset in by_queue.items():
             end = queue_offsets.get((topic, queue_id))
             if end is None:
-                if topic.startswith(LIGHT_PREFIX):  # it may have no queue files
+                if topic.startswith(LIGHT_PREFIX) and not light_queues:  # others may keep it
                     continue
                 end = 0
             if offset <= end:
