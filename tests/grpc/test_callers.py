@@ -35,6 +35,13 @@ def test_a_heartbeat_needs_settings_and_other_calls_do_not(broker, client):
     assert ended.status.code == 40015
 
 
+def test_names_that_are_too_long_together_are_refused_as_such(broker, client):
+    topic = "t" * 127
+    broker.create_topic(topic)
+
+    assert client("unknown").receive("g" * 127, topic) == (40003, [])
+
+
 def test_access_keys_are_asked_for():
     with LocalBroker(grpc=True, access_keys={"key": "secret"}) as broker:
         broker.create_topic("orders")

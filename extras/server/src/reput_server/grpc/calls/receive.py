@@ -22,6 +22,7 @@ from reput_consumer import (
     PopRequest,
     Selector,
     Start,
+    pop_retry_topic,
 )
 from reput_server.broker.lite.litechanges import LiteAskError
 from reput_server.broker.pop.longpolling import PollsFullError, size_of
@@ -126,6 +127,10 @@ class ReceiveCalls:
         if not topic.permissions & _READ or topic.read_queues < 1:
             raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")
         group = group_of(request.group)
+        try:
+            pop_retry_topic(group, topic.topic)
+        except ValueError as error:  # the names of both are too long for it
+            raise Refused(Code.ILLEGAL_CONSUMER_GROUP, str(error)) from None
         is_whole = self.context.config.grpc_from_beginning or self.lite.is_bound(group)
         return PopRequest(
             group=group,
