@@ -6,12 +6,12 @@ broker from a process of its own (`mixedreplica.follow`).
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
+from freeports import free_ports
 
 from reput.record import Message, parse_message_id
 from reput_client import Client, Producer
@@ -23,10 +23,8 @@ _PATIENCE: Final = 60.0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind((_HOST, 0))
-        return int(found.getsockname()[1])
+    """Return a port that nobody listens on now, nor on the one for fast requests below it."""
+    return free_ports(-2)
 
 
 def address_of(port: int) -> str:

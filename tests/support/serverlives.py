@@ -11,11 +11,11 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
 
+from freeports import free_ports
 from openstores import messages_in
 
 from reput_testing.casebudget import is_soak
@@ -30,9 +30,8 @@ def kill_count(usual):
 
 
 def free_address():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
+    """An address that stays free between two lives, with the port for fast requests below it."""
+    return f"127.0.0.1:{free_ports(-2)}"
 
 
 class ServerLives:

@@ -15,13 +15,14 @@ stops it as an operator does; ``kill()`` as a crash does.
 
 from __future__ import annotations
 
+from freeports import free_ports
 from mavenparts import JavaFailedError, JavaUnavailableError
 
 from realbroker.gateway import proxy
 from realbroker.hosts import BrokerHost
 from realbroker.parts import STORE_CONFIG, VERSIONS, RocketMQ, fetch
 from realbroker.peer import Peer
-from realbroker.process import Process, Server, free_ports
+from realbroker.process import Process, Server
 
 __all__ = [
     "STORE_CONFIG",

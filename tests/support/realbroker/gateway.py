@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import mavenparts
+from freeports import free_ports
 
-from realbroker.process import Process, free_ports
+from realbroker.process import Process
 
 _PROJECT = Path(__file__).resolve().parent / "proxy"
 _VERSION = "5.3.3"

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mavenparts
+from freeports import free_ports
 from mavenparts import JavaFailedError
 
 from realbroker.asking import have_registered, is_registered
 from realbroker.hosts import QUICK_START, BrokerHost, broker_config, write_config
 from realbroker.peer import Peer
-from realbroker.process import START_SECONDS, Process, Server, free_ports
+from realbroker.process import START_SECONDS, Process, Server
 
 VERSIONS = ("4.9.7", "5.3.3")
 """The newest usable releases of their series (Maven has no broker of 4.9.8)."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -128,24 +126,3 @@ class Server:
     def kill(self) -> None:
         """End it as a crash does."""
         self.process.kill()
-
-
-def free_ports(*steps: int) -> int:
-    """A port that is free on loopback, together with those ``steps`` above it (or below).
-
-    None is one that the system gives to a client: such a client could take it before the server.
-    """
-    for _ in range(100):
-        port = 10_000 + secrets.randbelow(20_000)
-        if all(_is_free(port + step) for step in (0, *steps)):
-            return port
-    raise OSError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        try:
-            tried.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            return False
-        return True
