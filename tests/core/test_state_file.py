@@ -14,7 +14,7 @@ from openstores import plugin
 from statefiles import damage_journal, manifest_of, value_of
 
 import reput
-from reput.errors import CorruptFileError
+from reput.errors import CorruptFileError, ReadOnlyStoreError
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressEntry
 from reput.log.stateblocks import JOURNAL, Block, block_of
@@ -529,3 +529,21 @@ def test_the_plugins_of_a_store_are_noted_again_where_one_part_of_the_file_has_l
     assert manifest_of(tmp_path) == kept
     path.write_bytes(bytes(2 * PAGE) + path.read_bytes()[2 * PAGE :])
     assert manifest_of(tmp_path) == kept
+
+
+def test_a_plugin_of_a_store_that_is_only_read_cannot_save_a_note(tmp_path):
+    kept = []
+
+    def opened(self, context):
+        kept.append(context.notes)
+
+    for mode in ("w", "r"):
+        with reput.open(
+            tmp_path, mode, plugins=[plugin("notes", reput_open=opened)], config=CONFIG
+        ):
+            if mode == "w":
+                kept[0].save_object("one", {"n": 1})
+            else:
+                with pytest.raises(ReadOnlyStoreError, match=r"context\.writable"):
+                    kept[1].save("one", b"2")
+                assert kept[1].read_object("one") == {"n": 1}

@@ -458,7 +458,7 @@ def test_whatever_is_left_of_a_log_is_mended_and_gives_no_queue_offset_twice(tmp
     put_down({**others, **LITTLE[left]}, tmp_path / "store")
     ends = {queue: max(offsets) + 1 for queue, offsets in ORIGIN.queues().items()}
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     assert done.built is not None
     assert repair(done.target, tmp_path / "again").built is None
@@ -473,7 +473,7 @@ def test_a_log_without_anything_beside_it_is_a_store_again(tmp_path):
     log = {name: data for name, data in origin.files.items() if name.startswith("commitlog/")}
     put_down(log, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     with reput.open(done.target, "r") as store:
         counts = {(each.topic, each.queue_id): each.message_count for each in store.queues()}
@@ -484,7 +484,7 @@ def test_empty_log_files_of_a_broker_are_an_empty_log(tmp_path):
     origin = healthy("rocketmq-4.8.0-v6")
     put_down({**origin.files, **dict.fromkeys(origin.log_names, b"")}, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     assert {each.kind for each in done.plan.notices} >= {"log-file.strange"}
 
@@ -498,7 +498,7 @@ def test_files_that_are_missing_after_one_that_is_not_full_are_filled_one_by_one
     others = {name: data for name, data in ORIGIN.files.items() if name not in LOG}
     put_down({**others, **log}, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     assert {each.file for each in done.plan.notices if each.kind == "log-file.missing"} == {*gone}
     with reput.open(done.target, "r") as store:
@@ -517,6 +517,6 @@ def test_a_directory_in_the_place_of_a_file_is_left_out(tmp_path, name):
     del files[name]
     put_down(files, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     assert verify(done.target, jobs=1).worst in (None, Severity.NOTICE)

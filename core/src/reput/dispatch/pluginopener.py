@@ -201,7 +201,7 @@ class PluginOpener:
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,
             time_runs=TimeRuns(self.state, is_writer=self.writable),
-            notes=StateNotes(name, self.state),
+            notes=StateNotes(name, self.state, writable=self.writable),
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             lower_progress=lower_progress,

@@ -6,6 +6,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from reput.errors import ReadOnlyStoreError
 from reput.files.jsonfiles import object_of
 
 if TYPE_CHECKING:
@@ -27,11 +28,15 @@ class StateNotes:
     Args:
         plugin: the plugin's name.
         state: the store's state file; None to keep values in this object.
+        writable: whether the store is; another process may be writing the file otherwise.
     """
 
-    def __init__(self, plugin: str = "", state: StateFile | None = None) -> None:
+    def __init__(
+        self, plugin: str = "", state: StateFile | None = None, *, writable: bool = True
+    ) -> None:
         self._prefix = f"{plugin}/"
         self._state = state
+        self._writable = writable
         self._own: dict[str, bytes] = {}
 
     def read(self, name: str) -> bytes:
@@ -44,8 +49,12 @@ class StateNotes:
         """Replace a value, or add to its end; on disk when this returns.
 
         Raises:
+            ReadOnlyStoreError: the store was opened to read only.
             OSError: it cannot be written; the value is unchanged.
         """
+        if not self._writable:
+            reason = "it was opened to read only; look at `context.writable` before a note is saved"
+            raise ReadOnlyStoreError("store", None, None, reason)
         if self._state is None:
             self._own[name] = self._own.get(name, b"") + value if adds else value
         else:
