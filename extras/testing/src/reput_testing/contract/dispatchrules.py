@@ -17,6 +17,7 @@ from reput.record import Message
 from reput_testing.contract.basecontract import ContractRules
 from reput_testing.contract.promises import shows
 from reput_testing.contract.shiftedclock import shifted_clock
+from reput_testing.disks.failingdisk import OverlapDisk
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog
 
@@ -37,6 +38,8 @@ HOSTILE_TOPICS = (
     b"x" * 127,
 )
 """Names of topics that a damaged or hostile log may hold, though no store accepts them."""
+
+_OVERLAPS = 24  # batches that are dispatched in the middle of a flush
 
 
 class DispatchRules(ContractRules):
@@ -152,29 +155,33 @@ class DispatchRules(ContractRules):
         """`reput_flush` runs on another thread while messages are dispatched."""
         log = self.log()
         expected = self.build(tmp_path / "in turn", log)
-        begun, done = threading.Event(), threading.Event()
+        disk, done = OverlapDisk(), threading.Event()
         errors: list[BaseException] = []
 
         def flush_until_done(driver: Any) -> None:
             try:
                 while not done.is_set():
-                    begun.set()
                     driver.call("reput_flush")
+                    disk.reach()
             except BaseException as error:  # raised again on the test's thread
                 errors.append(error)
+                disk.reach()
 
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)  # threads take turns a thousand times as often as usual
         try:
-            with self.driver(tmp_path / "at once", log) as driver:
-                thread = threading.Thread(
-                    target=flush_until_done, args=(driver,), name="flushes beside"
-                )
+            with self.driver(tmp_path / "at once", log, disk=disk) as driver:
+                thread = threading.Thread(target=flush_until_done, args=(driver,))
+                disk.hold_up(thread)
                 thread.start()
                 try:
-                    begun.wait()
-                    driver.catch_up(range(len(log.starts)))
+                    for number, batch in enumerate(log.batches(0, range(len(log.starts)))):
+                        if number < _OVERLAPS and not errors:
+                            disk.await_flush()  # the others run as the threads do
+                        driver.dispatch(batch)
+                        disk.dispatched()
                 finally:
+                    disk.hold_up(None)
                     done.set()
                     thread.join()
                 found = self.outcome(driver)

@@ -1,9 +1,10 @@
-"""Disks for tests: quick ones, read-only ones, full and failing ones."""
+"""Disks for tests: quick, read-only, full and failing ones, and one that holds up a flush."""
 
 from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from reput.files import Buffer
 
-__all__ = ["CHANGING", "FaultyDisk", "QuickDisk", "ReadOnlyDisk"]
+__all__ = ["CHANGING", "FaultyDisk", "OverlapDisk", "QuickDisk", "ReadOnlyDisk"]
 
 CHANGING = frozenset(
     {
@@ -35,6 +36,8 @@ write."""
 
 
 _FLUSHES = frozenset({"flush", "flush_directory"})
+_LIMIT = 0.25  # seconds that one operation waits for a dispatch
+_UNANSWERED = 2  # a plugin that keeps its lock during an operation costs this many limits
 
 
 class QuickDisk(Disk):
@@ -132,6 +135,45 @@ class ReadOnlyDisk(_WatchedDisk):
 
     def _before(self, operation: str, path: str) -> None:
         raise OSError(errno.EROFS, f"{operation} on a store that is open for reading only", path)
+
+
+class OverlapDisk(_WatchedDisk):
+    """A disk whose operations of one thread each wait until another thread has dispatched a batch.
+
+    Without it both threads have to run at once, and a loaded machine may run them in turn.
+    """
+
+    flushes_nothing = True
+
+    def __init__(self) -> None:
+        self._flushing: threading.Thread | None = None
+        self._reached = threading.Event()
+        self._dispatched = threading.Event()
+        self._unanswered = 0
+
+    def hold_up(self, thread: threading.Thread | None) -> None:
+        """Let the operations of ``thread`` wait from now on; of None, no operation waits."""
+        self._flushing = thread
+
+    def reach(self) -> None:
+        """Say that a flush is at an operation, or has ended."""
+        self._reached.set()
+
+    def await_flush(self) -> None:
+        """Wait until a flush is at an operation, or has ended since the last call."""
+        self._reached.wait()
+        self._reached.clear()
+
+    def dispatched(self) -> None:
+        """Let the flush go on: a batch was dispatched."""
+        self._dispatched.set()
+
+    def _before(self, operation: str, path: str) -> None:
+        if threading.current_thread() is not self._flushing or self._unanswered >= _UNANSWERED:
+            return
+        self._dispatched.clear()
+        self.reach()
+        self._unanswered += not self._dispatched.wait(_LIMIT)
 
 
 class FaultyDisk(_WatchedDisk):
