@@ -1,13 +1,15 @@
-"""Delayed messages when a flush of the plugin fails, and the plugin is resumed."""
+"""Delayed messages when a flush or an opening of the plugin fails, and it is opened again."""
 
 from __future__ import annotations
 
 import errno
 
+import attrs
 import pytest
 from delayedstores import SECOND, Delayed
 
-from reput_testing import FaultyDisk, ManualClock
+import reput
+from reput_testing import FaultyDisk, ManualClock, copy_store
 
 pytestmark = pytest.mark.shows("failed-plugin-flush")
 
@@ -59,3 +61,25 @@ def test_a_flush_that_follows_a_failed_one_fails_as_well(delayed, file):
     with pytest.raises(OSError, match="a flush failed before"):
         delayed.plugin.reput_flush()
     delayed.close()
+
+
+@pytest.mark.shows("full-disk")
+@pytest.mark.parametrize("again", ["resumed", "reopened"])
+def test_what_was_delivered_before_a_full_opening_does_not_come_again(delayed, tmp_path, again):
+    copy_store(delayed.root, tmp_path / "killed")
+    delayed.close()
+    disk = FaultyDisk(1, operations={"write"}, below="timerlog")
+    left = attrs.evolve(delayed, root=tmp_path / "killed", disk=disk).open()
+    assert left.store.plugins()[-1].state == "suspended"
+
+    left.store.put(reput.Message("Topic", b"plain"))
+    left.store.flush()
+    if again == "resumed":
+        left.store.resume_plugin("schedule")
+    else:
+        left.close()
+        left.open()
+    left.settle()
+
+    assert sorted(left.delivered()) == sorted(["plain", *left.expected()])
+    left.close()

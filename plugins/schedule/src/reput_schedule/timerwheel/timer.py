@@ -153,7 +153,6 @@ class Timer:
             return progress
         self._files.load()
         check = self._saving.saved
-        self._is_open = True
         # After a failed flush `max_physical_offset` is where the files are valid, but the log goes
         # on above it and holds later deliveries.
         self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
@@ -164,6 +163,8 @@ class Timer:
             needed = min(self._take_up(check, limit), check.copies_to)
         self._dispatched_to = max(min(needed, progress), self._context.log.min_physical_offset)
         self._look_whether_caught_up()
+        # Last: if this call fails, a closing must not save what nothing was read of.
+        self._is_open = True
         return needed
 
     def _take_up(self, check: CheckpointRecord, limit: int) -> int:
@@ -506,4 +507,5 @@ class Timer:
             if self._is_open and not self._files.log.unflushed.has_failed:
                 self._saving.flush(self._agenda, self._delivery, is_closing=True)
         finally:
+            self._is_open = False
             self._files.close()
