@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
 
 pytest.importorskip("reput_compaction")
@@ -23,7 +24,7 @@ from mixedrest import bring_to_rest, check_back, look_as_reader
 from mixedshop import SECTIONS, Shop
 
 from reput.errors import ReputError
-from reput_testing import FaultyDisk
+from reput_testing import FaultyDisk, ManualClock, QuickDisk, copy_store
 from reput_testing.casebudget import is_soak, part
 from reput_testing.crashes.faultsweep import no_pauses
 from reput_testing.disks.failingdisk import CHANGING
@@ -93,6 +94,59 @@ def test_the_store_goes_on_by_itself(first, tmp_path, record_property):
         )
 
     record_property("full disks", len(numbers))
+
+
+@pytest.mark.shows("full-disk")
+@pytest.mark.costly
+def test_an_opening_after_a_kill_that_finds_the_disk_full_changes_no_answer(
+    tmp_path, record_property
+):
+    shop = Shop(tmp_path / "store", QuickDisk())
+    shop.live()
+    killed = tmp_path / "killed"
+    copy_store(shop.root, killed)
+    shop.learn()
+    shop.close()
+    disk = FaultyDisk(operations=WRITING)
+    copy_store(killed, tmp_path / "counted")
+    counted = attrs.evolve(shop, root=tmp_path / "counted", disk=disk)
+    counted.open()
+    numbers = part(range(1, len(disk.calls) + 1, 1 if is_soak() else 7))
+    counted.close()
+
+    for number in numbers:
+        is_closed = number % 4 > 1
+        disk = FaultyDisk(number, count=COUNTS[number % len(COUNTS)], operations=WRITING)
+        left = attrs.evolve(
+            shop,
+            root=tmp_path / str(number),
+            disk=disk,
+            clock=ManualClock(shop.clock()),
+            judge=shop.judge.copy(),
+            chance=random.Random(number),
+        )
+        copy_store(killed, left.root)
+        with no_pauses():
+            opened(left)
+            disk.mend()
+            works_and_trims(left)
+            if is_closed:
+                left.close()
+                left.open()
+            goes_on(left, f"{disk.calls[number - 1 : number]}, closed {is_closed}")
+        look_as_reader(left.root, left.judge)
+        bring_to_rest(
+            left.root, left.judge, SECTIONS, left.clock(), random.Random(7), compares=False
+        )
+
+    record_property("full disks", len(numbers))
+
+
+def works_and_trims(shop):
+    """Use the store while some plugins may not be usable."""
+    tried(shop.some_of_all)
+    tried(lambda: shop.pass_time(700))
+    tried(lambda: shop.clean(2))
 
 
 def goes_on(shop, what):
