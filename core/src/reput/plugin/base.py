@@ -159,7 +159,7 @@ def _size(option: str, value: Any) -> Any:
         return value  # the option's own check refuses it
 
 
-def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def without_removed(config_type: type, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return ``options`` without the options that ``config_type`` has removed."""
-    removed = getattr(config_type, "removed_options", ())
-    return {option: value for option, value in options.items() if option not in removed}
+    removed = options.keys() & getattr(config_type, "removed_options", ())
+    return {each: options[each] for each in options if each not in removed} if removed else options

@@ -111,15 +111,17 @@ def installed() -> list[InstalledPlugin]:
 
 
 def _state_of_path() -> object:
-    path = [each or os.curdir for each in sys.path]
-    for each in path:
+    found = []
+    for each in sys.path:
+        each = each or os.curdir
         try:
             changed = os.stat(each).st_mtime_ns
         except OSError:  # it does not exist
             changed = -1
         if each not in _listed or _listed[each][0] != changed:
             _listed[each] = changed, _distributions_in(each, changed)
-    return path, [_listed[each][1] for each in path], sys.meta_path.copy()
+        found.append((each, _listed[each][1]))
+    return found, sys.meta_path.copy()
 
 
 def _distributions_in(path: str, changed: int) -> object:

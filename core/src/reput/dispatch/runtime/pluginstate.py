@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
@@ -96,6 +97,7 @@ READING: Final = "reading"
 """State of a plugin in a read-only store, where nothing is dispatched."""
 
 _RECENT_COUNT = 5
+_RECENT = functools.partial(deque[bool], maxlen=_RECENT_COUNT)
 _LONG_BATCH = 0.05  # seconds
 _SHORT_BATCH = 0.005  # seconds; a batch done by then delays no other plugin
 _LONG_MESSAGE = 2e-6  # seconds; plugins that work on columns take a quarter of it
@@ -164,9 +166,9 @@ class LiveFigures:
     total_seconds: float = 0.0
     max_seconds: float = 0.0
     failure_count: int = 0
-    _slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    _slow: deque[bool] = attrs.field(factory=_RECENT)
     """For each of the last batches, whether it took long."""
-    _blocked: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    _blocked: deque[bool] = attrs.field(factory=_RECENT)
     """For each of the last batches, whether the plugin slept or waited for long."""
 
     def count(self, messages: int, seconds: float, processor_seconds: float) -> None:

@@ -187,9 +187,9 @@ class WorkScheduler:
     # ------------------------------------------------------------------ threads
 
     def start(self) -> None:
-        """Run each on its plugin's thread until `stop`."""
+        """Run the work of each plugin on the plugin's thread until `stop`."""
         self._is_running = self._board.calls.threads
-        self.schedule_due()
+        self.use()
 
     def schedule_due(self) -> None:
         """Have each that is due called, also if its plugin's thread could not be started before."""

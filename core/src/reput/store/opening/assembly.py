@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from reput.log.reader.storelog import StoreLog
     from reput.plugin.pluginset import PluginSet
     from reput.store.opening.logstages import LogFindings
-    from reput.store.opening.rollback import Rollback
-    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +49,8 @@ def open_to_read(
     if log.max_physical_offset > found.report.end_offset:
         # What looked like damage at the end was a record that another process was writing.
         found = attrs.evolve(found, report=attrs.evolve(found.report, finding=None))
-    undoing.in_any_case(locked.calls.refuse)  # undone first, so that no hook is called after it
+    # Undone first, so that no hook is called after it.
+    undoing.in_any_case.append(locked.calls.refuse)
     plugins, board = settings.plugins, RunnerContext(settings.dispatch, locked.calls)
     active = ActivePlugins(
         plugins,

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.recovery.repair import Reflush
     from reput.record.entries import LastEntry
-    from reput.store.opening.rollback import Rollback
-    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ def find_files(
         NotReplicaError: the log is to be a replica's, and holds messages that are not a master's.
     """
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
-    undoing.in_any_case(pool.close)
+    undoing.in_any_case.append(pool.close)
     if locked.manifest is None:
         # Its files may be those of a store whose manifest was lost: 0 for the files' own size.
         given = request.sections.get(LOG_SECTION, {})

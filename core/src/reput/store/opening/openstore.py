@@ -39,8 +39,7 @@ from reput.store.config import read_sections
 from reput.store.directory.problems import StoreProblems
 from reput.store.opening.assembly import close_plugins, open_to_read
 from reput.store.opening.logstages import find_files
-from reput.store.opening.rollback import Rollback
-from reput.store.opening.stages import OpenRequest, configure, lock_store
+from reput.store.opening.stages import OpenRequest, Rollback, configure, lock_store
 from reput.store.operations.arguments import (
     flag_argument,
     function_argument,
@@ -196,7 +195,7 @@ def _open(request: OpenRequest, undoing: Rollback) -> Store:
     locked = lock_store(request, undoing, is_missing=is_missing)
     if settings is None or locked.manifest is not None:
         settings = configure(request, locked.manifest, locked.problems, is_new=locked.is_new)
-    undoing.when_failed(functools.partial(close_plugins, locked, settings.plugins))
+    undoing.when_failed.append(functools.partial(close_plugins, locked, settings.plugins))
     files, settings = find_files(request, locked, settings, undoing)
     if request.writable:
         # Only here, as a reader needs none of it.

@@ -9,6 +9,7 @@ to undo it is entered into a `Rollback`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -56,7 +57,6 @@ from reput.store.directory.storelock import StoreLock
 if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
-    from reput.store.opening.rollback import Rollback
 
     Sections = Mapping[str, Mapping[str, Any]]
 
@@ -65,10 +65,38 @@ logger = logging.getLogger(__name__)
 __all__ = [
     "LockedStore",
     "OpenRequest",
+    "Rollback",
     "Settings",
     "configure",
     "lock_store",
 ]
+
+
+@attrs.define(eq=False)
+class Rollback:
+    """Undoes the steps of an opening, the last first, if it fails or when the store is closed.
+
+    Unlike `contextlib.ExitStack` it may be run more than once: an exception, such as Ctrl-C, may
+    end a closing anywhere, and the next call begins again. So every function in it may be called
+    twice, and is added before the step that it undoes.
+    """
+
+    in_any_case: list[Callable[[], object]] = attrs.field(factory=list)
+    """Called when the opening fails, and when the open store is closed."""
+    when_failed: list[Callable[[], object]] = attrs.field(factory=list)
+    """Called when the opening fails, before everything of `in_any_case`."""
+
+    def undo_all(self) -> None:
+        """Undo everything."""
+        with contextlib.ExitStack() as stack:  # calls all, even if one of them fails
+            for undo in (self.release, *self.when_failed):
+                stack.callback(undo)
+
+    def release(self) -> None:
+        """Release what an open store holds."""
+        with contextlib.ExitStack() as stack:
+            for undo in self.in_any_case:
+                stack.callback(undo)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -197,14 +225,14 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
     lock = StoreLock(request.path("lock"), root, disk)
-    undoing.in_any_case(disk.release)
+    undoing.in_any_case.append(disk.release)
     if request.writable:
         if is_missing:
             try:
                 request.outer.make_directory(root, durable=True)
             except (FileExistsError, NotADirectoryError) as error:
                 raise StoreNotFoundError(root, f"{EXPECTED}; {error.filename} is a file") from None
-        undoing.in_any_case(functools.partial(_give_up, lock, disk, calls))
+        undoing.in_any_case.append(functools.partial(_give_up, lock, disk, calls))
         lock.acquire()
     else:
         ledger = _look_at_broker_files(root, disk, problems, found)
@@ -331,16 +359,10 @@ def configure(
                 f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
                 f"({how_to_install(name)})"
             )
-
-    def options(section: str) -> Any:
-        return build_config(kinds[section], section, sections.get(section, {}))
-
-    kinds: dict[str, type] = {
-        LOG_SECTION: CommitLogConfig,
-        DISPATCH_SECTION: DispatchConfig,
-    }
     plugins = PluginSet(names, sections, offered)
-    log, dispatch = map(options, kinds)
+    log = build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
+    dispatch = build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
+    kinds: dict[str, type] = {LOG_SECTION: CommitLogConfig, DISPATCH_SECTION: DispatchConfig}
     kinds |= {name: plugin.config_type for name, plugin in plugins.plugins.items()}
     # An option that is ignored is not recorded again, so a writer warns of it once.
     recorded = {name: without_removed(kinds[name], sections[name]) for name in sections}

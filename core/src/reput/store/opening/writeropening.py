@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from reput.log.reader.batchreader import CheckedRanges
     from reput.plugin.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
-    from reput.store.opening.rollback import Rollback
-    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
     from reput.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -71,10 +70,11 @@ def open_to_write(
     """Open a store with the log ``files``, whose lock is held, to write."""
     started = begin_changes(request, locked, settings, files, undoing)
     found = examine(request, locked, settings, files)
-    undoing.forget(started.take_back)
+    undoing.when_failed.remove(started.take_back)
     found = repair_log(request, locked, settings, found, undoing)
     log = open_writable_log(request, settings, files, found, started.allocator, undoing)
-    undoing.in_any_case(locked.calls.refuse)  # undone first, so that no hook is called after it
+    # Undone first, so that no hook is called after it.
+    undoing.in_any_case.append(locked.calls.refuse)
     return start_writing(request, locked, settings, found, log, undoing)
 
 
@@ -123,22 +123,23 @@ def begin_changes(
             # The file stays, and the next opening recovers. The first error is the one to raise.
             logger.warning("could not remove file=%s error=%s", abort.path, error)
 
-    undoing.when_failed(take_back)
+    undoing.when_failed.append(take_back)
     if is_new or abort.left_on_purpose:
         abort.create()
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
     if not fresh.is_in(locked.note.state):
-        undoing.forget(take_back)  # if this fails, its name may not be on disk: no proper close
+        # If this fails, its name may not be on disk: no proper close.
+        undoing.when_failed.remove(take_back)
         # Known now, so that it costs no wait later: `LogHead.note` writes both slots again.
         first = {} if files.bases else {HEAD: Progress(0).packed()}
         fresh.save(locked.note.state, first)
-        undoing.when_failed(take_back)
+        undoing.when_failed.append(take_back)
     size = files.file_size
     ahead = size >= settings.log.made_ahead_from
     made_size = min(size, FIRST_SIZE) if files.grows else size
     allocator = FileAllocator(own, made_size, disk, ahead=ahead)
-    undoing.in_any_case(allocator.close)
+    undoing.in_any_case.append(allocator.close)
     allocator.discard_leftovers()
     return WriterStarted(allocator, take_back)
 
@@ -168,7 +169,7 @@ def repair_log(
     if not locked.clean:
         offsets = report.start_offset, report.end_offset
         reflush = Reflush.of(found.log, *offsets, request.disk)
-        undoing.when_failed(reflush.stop)
+        undoing.when_failed.append(reflush.stop)
         if _may_flush_later(request, locked, settings):
             reflush.start()
             found = attrs.evolve(found, reflush=reflush)
@@ -253,7 +254,7 @@ def open_writable_log(
         master=settings.master,
         last_entry=found.last_entry,
     )
-    undoing.in_any_case(log.close)
+    undoing.in_any_case.append(log.close)
     return log
 
 
@@ -270,8 +271,12 @@ def start_writing(
 ) -> Store:
     """Open the plugins of a writable store, let them catch up, start threads; return the store."""
     plugins, config = settings.plugins, settings.log
+
+    def write_dead_letter(plugin: str, batch: DispatchBatch, error: BaseException) -> None:
+        DeadLetterFile.of(request.root, plugin, request.disk).add(batch, error, request.now())
+
     board = RunnerContext(settings.dispatch, locked.calls)
-    loop = ReputLoop(GroupContext(log, board, _dead_letters(request)), threads=request.threads)
+    loop = ReputLoop(GroupContext(log, board, write_dead_letter), threads=request.threads)
     active = ActivePlugins(
         plugins,
         board,
@@ -283,12 +288,11 @@ def start_writing(
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
     opener = opener_of(request, locked, log, board, floors, point, plugin_flusher)
     open_plugins(opener, locked, settings, found)
-    undoing.when_failed(loop.stop)
+    undoing.when_failed.append(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
     loop.start()
     workers = WorkScheduler(board, request.now)
-    workers.use()
 
     def flush(patience: float) -> None:
         found.wait_flushed()
@@ -328,7 +332,7 @@ def start_writing(
     )
     if request.threads:
         log.flusher.start(config.flush_interval_ms / 1_000)
-        undoing.when_failed(plugin_flusher.stop)
+        undoing.when_failed.append(plugin_flusher.stop)
         plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
 
     def promote() -> None:
@@ -343,8 +347,8 @@ def start_writing(
     parts = StoreComponents(request.root, request.disk, log, active, holds, writes, writer)
     store = finished(parts, point, locked, settings, found, undoing)
     trimming.finish()
-    undoing.when_failed(lambda: do_not_close_at_exit(store))
-    undoing.when_failed(workers.stop)
+    undoing.when_failed.append(lambda: do_not_close_at_exit(store))
+    undoing.when_failed.append(workers.stop)
     workers.start()  # last, as workers put messages and read queues
     close_at_exit(store)
     return store
@@ -357,13 +361,6 @@ def _call_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], in
                 runner.not_opened(error, runner.cut_to)  # until the disk has space
             else:
                 runner.stop(error)
-
-
-def _dead_letters(request: OpenRequest) -> Callable[[str, DispatchBatch, BaseException], None]:
-    def write(plugin: str, batch: DispatchBatch, error: BaseException) -> None:
-        DeadLetterFile.of(request.root, plugin, request.disk).add(batch, error, request.now())
-
-    return write
 
 
 def _queue_offsets(

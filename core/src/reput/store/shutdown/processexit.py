@@ -42,7 +42,6 @@ class Closable(Protocol):
 
 _HARMLESS: Final = frozenset({"close", "closed", "_forked"})
 
-_forked_classes: dict[type, type] = {}
 _guarded: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
 _disks: weakref.WeakSet[Disk] = weakref.WeakSet()
 _open_stores: weakref.WeakSet[Closable] = weakref.WeakSet()
@@ -77,7 +76,6 @@ def guard(opened: object, root: str) -> None:
         opened: an object of a class without slots.
         root: the store's directory, for error texts.
     """
-    _forked_class(type(opened))
     _guarded[opened] = root, os.getpid()
 
 
@@ -120,17 +118,11 @@ class _Forked:
         raise ForkedStoreError(root, process, os.getpid())
 
 
-def _forked_class(opened: type) -> type:
-    found = _forked_classes.get(opened)
-    if found is None:
-        found = _forked_classes[opened] = type(f"Forked{opened.__name__}", (_Forked, opened), {})
-    return found
-
-
 def _in_child() -> None:
     for opened, about in list(_guarded.items()):
         opened.__dict__["_forked"] = about
-        opened.__class__ = _forked_class(type(opened))
+        kind = type(opened)
+        opened.__class__ = type(f"Forked{kind.__name__}", (_Forked, kind), {})
     _guarded.clear()
     for disk in list(_disks):
         disk.freeze("a parent process opened the store, and this is its forked child")
