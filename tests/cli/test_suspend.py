@@ -6,7 +6,7 @@ import os
 import pytest
 
 import reput
-from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
+from reput.dispatch.storedpluginstates import StoredPluginState, StoredPluginStates
 from reput.files import Disk
 from reput_tools.cli.kit.exitcodes import ExitCode
 

@@ -13,7 +13,7 @@ from openstores import put, state_of, until
 from statefiles import manifest_of
 
 import reput
-from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
+from reput.dispatch.storedpluginstates import StoredPluginStates
 from reput.errors import PluginError, PluginOrderError
 from reput.log.progress import Progress, ProgressEntry
 from reput.log.statefile import StateFile

@@ -19,7 +19,7 @@ import plaindecoder
 import pytest
 
 import reput
-from reput.dispatch.statefiles.manifest import MANIFEST, Manifest
+from reput.dispatch.manifest import MANIFEST, Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, ReputError
 from reput.log import (
     LOSSES,

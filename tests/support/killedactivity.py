@@ -25,7 +25,7 @@ _ACTIVITIES: dict[str, tuple[str, ...]] = {
     "group": ("reput_consumer",),
     "rebuild": ("reput_tools.offline",),
     "open": ("reput.store.opening", "reput.log.recovery"),
-    "close": ("reput.store.shutdown",),
+    "close": ("reput.store.closer", "reput.store.processexit"),
 }
 """Modules of each activity; of several threads, the activity that comes first here counts."""
 

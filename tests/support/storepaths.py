@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 import reput
-from reput.dispatch.statefiles.storedpluginstates import SUSPEND, StoredPluginStates
+from reput.dispatch.storedpluginstates import SUSPEND, StoredPluginStates
 from reput.errors import ReputError
 from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk

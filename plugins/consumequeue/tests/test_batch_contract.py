@@ -9,7 +9,7 @@ import pytest
 
 from reput.dispatch import pluginopener
 from reput.plugin import StoreContext
-from reput.store.directory import brokerfiles
+from reput.store.directory import directorycheck
 from reput_consumequeue.batch import batchqueues
 from reput_testing import PluginContract
 from reput_testing.contract import driver
@@ -43,7 +43,7 @@ class TestContract(PluginContract):
             "StoreContext",
             lambda **facts: StoreContext(**{**facts, "batch_topics": EVERYTHING}),
         )
-        for module in (brokerfiles, batchqueues):
+        for module in (directorycheck, batchqueues):
             monkeypatch.setattr(module, "batch_topics", lambda *_: EVERYTHING)
         monkeypatch.setattr(batchqueues, "UNITS_PER_FILE", 10)
 

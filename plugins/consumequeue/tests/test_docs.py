@@ -11,7 +11,7 @@ from pages import ROOT, blocks_of, text_of
 from statefiles import value_of
 
 import reput
-from reput.dispatch.statefiles.manifest import MANIFEST
+from reput.dispatch.manifest import MANIFEST
 from reput.files import Disk
 from reput.log import StateFile
 from reput.record import MessageView

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.dispatch.manifest import Manifest
 from reput.dispatch.runtime.pluginflusher import called_inside
 from reput.dispatch.runtime.pluginstate import Phase, Stopped
-from reput.dispatch.statefiles.manifest import Manifest
-from reput.dispatch.statefiles.storedpluginstates import RESUME, SUSPEND, StoredPluginState
+from reput.dispatch.storedpluginstates import RESUME, SUSPEND, StoredPluginState
 from reput.errors import PluginError, PluginOrderError
 from reput.plugin.discovery import plugin_name, plugin_of
 from reput.plugin.pluginset import CORE_SECTIONS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
     from reput.dispatch.runtime.reputloop import ReputLoop
     from reput.dispatch.runtime.workscheduler import WorkScheduler
-    from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
+    from reput.dispatch.storedpluginstates import StoredPluginStates
     from reput.log.progress import ProgressEntry
     from reput.plugin.base import Plugin
     from reput.plugin.pluginset import PluginSet

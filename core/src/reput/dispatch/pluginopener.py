@@ -17,11 +17,10 @@ import attrs
 from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
 from reput.log.progress import Progress, ProgressEntry
 from reput.log.timeruns import TimeRuns
-from reput.plugin.statenotes import StateNotes
-from reput.plugin.storecontext import StoreContext
+from reput.plugin.storecontext import StateNotes, StoreContext
 
 if TYPE_CHECKING:
-    from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
+    from reput.dispatch.storedpluginstates import StoredPluginState, StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
     from reput.log.reader.storelog import StoreLog

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from reput.plugin.readresults import QueueInfo as QueueInfo
     from reput.plugin.readresults import ReadColumns as ReadColumns
     from reput.plugin.readresults import ReadResult as ReadResult
-    from reput.plugin.statenotes import StateNotes as StateNotes
     from reput.plugin.storeaccess import Hold as Hold
     from reput.plugin.storeaccess import StoreAccess as StoreAccess
     from reput.plugin.storeaccess import TrimReport as TrimReport
+    from reput.plugin.storecontext import StateNotes as StateNotes
     from reput.plugin.storecontext import StoreContext as StoreContext
     from reput.validators import AGE_MAX_MS as AGE_MAX_MS
     from reput.validators import INT32_MAX as INT32_MAX

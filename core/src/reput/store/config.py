@@ -18,7 +18,7 @@ from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.operations.arguments import path_argument
 
 if TYPE_CHECKING:
-    from reput.dispatch.statefiles.manifest import Manifest
+    from reput.dispatch.manifest import Manifest
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.plugin.discovery import InstalledPlugin
 

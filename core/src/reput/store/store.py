@@ -2,7 +2,7 @@
 
 With its two bases, `QueueReads` and `ReplicaCalls`, this class has every method that a user of a
 store may call, and what it promises. Other modules do the work: `reput.store.operations.puts` puts,
-`reput.dispatch` drives the plugins, `reput.store.shutdown.closer` closes, and
+`reput.dispatch` drives the plugins, `reput.store.closer` closes, and
 `reput.store.opening.openstore` puts a store together.
 """
 
@@ -25,12 +25,12 @@ from reput.store.operations.arguments import (
     whole_number,
 )
 from reput.store.operations.report import facts_of
+from reput.store.processexit import do_not_close_at_exit, is_forked
 from reput.store.replicacalls import ReplicaCalls
-from reput.store.shutdown.processexit import do_not_close_at_exit, is_forked
 
 if TYPE_CHECKING:
+    from reput.dispatch.deadletters import DeadLetter
     from reput.dispatch.runtime.pluginstate import PluginState
-    from reput.dispatch.statefiles.deadletters import DeadLetter
     from reput.log.damage import Loss
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.log.writer.commitlog import CommitLog
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from reput.record.encoding.batchencoder import Columns
     from reput.record.messages.message import Message
     from reput.record.messageview import MessageView
+    from reput.store.closer import Closer
     from reput.store.offeredmethods import OfferedMethods
     from reput.store.operations.puts import DirectPuts
     from reput.store.pluginstore import StoreComponents
-    from reput.store.shutdown.closer import Closer
 else:
     OfferedMethods = object
 
@@ -326,7 +326,7 @@ class Store(ReplicaCalls, OfferedMethods):
         """
         plugin = text_argument("plugin", plugin)
         self._active.used("plugin", [plugin])
-        from reput.dispatch.statefiles.deadletters import DeadLetterFile
+        from reput.dispatch.deadletters import DeadLetterFile
 
         return DeadLetterFile.of(self.root, plugin, self._parts.disk).read()
 

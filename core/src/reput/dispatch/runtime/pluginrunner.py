@@ -46,9 +46,9 @@ from reput.dispatch.runtime.pluginstate import (
     LiveFigures,
     Phase,
     PluginPosition,
+    SharedContext,
     Stopped,
 )
-from reput.dispatch.runtime.runnercontext import SharedContext
 from reput.errors import StoreClosedError
 from reput.files.system.diskfull import is_disk_full
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from reput.dispatch.statefiles.manifest import Manifest
+from reput.dispatch.manifest import Manifest
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.log.recovery.checkpoint import Checkpoint
 

@@ -12,12 +12,12 @@ from reput.dispatch.retentionholds import RecordedHolds
 from reput.dispatch.runtime.pluginrunner import RunnerContext
 from reput.dispatch.runtime.pluginstate import Stopped
 from reput.log.writer.queueoffsets import QueueFloors
+from reput.store.closer import Closer
 from reput.store.opening.logstages import examine, open_log
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.report import recorded_state
 from reput.store.pluginstore import StoreAccessPoint, StoreComponents
-from reput.store.shutdown.closer import Closer
-from reput.store.shutdown.processexit import guard, guard_disk
+from reput.store.processexit import guard, guard_disk
 from reput.store.store import Store
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.dispatch.config import DispatchConfig
+from reput.dispatch.manifest import Manifest
 from reput.dispatch.runtime.hookcalls import HookCalls, texts_of
-from reput.dispatch.statefiles.manifest import Manifest
-from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
+from reput.dispatch.storedpluginstates import StoredPluginStates
 from reput.errors import (
     EXPECTED,
     StoreNotFoundError,
@@ -40,14 +40,12 @@ from reput.store.config import (
     decide,
     with_small_sizes,
 )
-from reput.store.directory.brokerfiles import (
+from reput.store.directory.directorycheck import (
+    UNFINISHED,
     FoundFiles,
     find_broker_files,
     holds_sized_files,
     refuse_broker_files,
-)
-from reput.store.directory.directorycheck import (
-    UNFINISHED,
     refuse_other_files,
     refuse_unfinished,
 )

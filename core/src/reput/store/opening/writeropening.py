@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.dispatch.deadletters import DeadLetterFile
 from reput.dispatch.logtrimmer import LogTrimmer
+from reput.dispatch.manifest import Manifest
 from reput.dispatch.pluginlifecycle import PluginLifecycle
 from reput.dispatch.pluginopener import checked_offsets
 from reput.dispatch.retentionholds import LiveHolds
@@ -24,8 +26,6 @@ from reput.dispatch.runtime.pluginflusher import PluginFlusher
 from reput.dispatch.runtime.pluginrunner import RunnerContext
 from reput.dispatch.runtime.reputloop import ReputLoop
 from reput.dispatch.runtime.workscheduler import WorkScheduler
-from reput.dispatch.statefiles.deadletters import DeadLetterFile
-from reput.dispatch.statefiles.manifest import Manifest
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
@@ -42,7 +42,7 @@ from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.puts import PutPath
 from reput.store.operations.report import live_state
 from reput.store.pluginstore import StoreAccessPoint, StoreComponents, WriterComponents
-from reput.store.shutdown.processexit import close_at_exit, do_not_close_at_exit
+from reput.store.processexit import close_at_exit, do_not_close_at_exit
 
 if TYPE_CHECKING:
     from reput.dispatch.pluginopener import PluginOpener
