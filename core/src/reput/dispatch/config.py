@@ -10,8 +10,6 @@ import attrs
 from reput.files.system.diskfull import is_disk_full
 from reput.validators import INT32_MAX, integer_between
 
-__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries"]
-
 SUSPEND: Final = "suspend"
 SKIP: Final = "skip"
 HALT: Final = "halt"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.record.batch import DispatchBatch
 
-__all__ = ["DeadLetter", "DeadLetterFile"]
-
 _ERROR_SIZE = 2_000  # characters of an error's text that are kept
 _READ_SIZE = 64 << 20
 

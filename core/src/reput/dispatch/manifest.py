@@ -19,8 +19,6 @@ from reput.log.stateblocks import VERSION
 if TYPE_CHECKING:
     from reput.log.statefile import StateFile
 
-__all__ = ["MANIFEST", "Manifest"]
-
 MANIFEST: Final = ".manifest"
 """Name of the value."""
 _AGAIN: Final = "move the file away to name the plugins again"

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PluginLifecycle"]
-
 _FIGURES_SECONDS = 5.0  # how often figures are written while nothing else changes
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["OPEN_SECONDS", "PluginOpener", "checked_offsets", "known_progress"]
-
 OPEN_SECONDS = 120.0
 """How long a plugin may take to open and recover, which may read much of its files."""
 

@@ -25,8 +25,6 @@ from reput.signalsafe import new_lock
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
-__all__ = ["RESUME", "SUSPEND", "StoredPluginState", "StoredPluginStates"]
-
 SUSPEND: Final = "suspend"
 RESUME: Final = "resume"
 _SUFFIX: Final = "/state"  # behind a plugin's name, which has no slash

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NoConfig", "Plugin", "build_config", "without_removed"]
-
 
 @attrs.frozen(kw_only=True)
 class NoConfig:

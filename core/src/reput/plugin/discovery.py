@@ -19,19 +19,6 @@ from reput.errors import PluginError, PluginNotFoundError
 from reput.installhints import install_command, install_missing
 from reput.plugin.base import Plugin
 
-__all__ = [
-    "DEFAULTS_GROUP",
-    "ENTRY_POINT_GROUP",
-    "InstalledPlugin",
-    "did_you_mean",
-    "how_to_install",
-    "installed",
-    "is_own",
-    "plugin_name",
-    "plugin_of",
-    "plugins_argument",
-]
-
 ENTRY_POINT_GROUP = "reput.plugins"
 DEFAULTS_GROUP = "reput.defaults"
 """Entry points with the names of a distribution's plugins that new stores use by default."""

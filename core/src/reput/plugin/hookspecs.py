@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.messages.message import Message
 
-__all__ = ["PROJECT", "hookimpl", "hookspec"]
-
 PROJECT = "reput"
 hookspec = pluggy.HookspecMarker(PROJECT)
 """Marks a function as the specification of a hook of the store, or of a tool."""

@@ -24,8 +24,6 @@ from reput.plugin import hookspecs
 if TYPE_CHECKING:
     from reput.plugin.base import Plugin
 
-__all__ = ["HOOK_NAMES", "Hook", "PluginHooks", "hooks_of"]
-
 _PREFIX: Final = "reput_"
 _WRAPPERS: Final = ("wrapper", "hookwrapper", "specname")
 _RANKS: Final = ("tryfirst", "trylast")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.messageview import MessageView
 
-__all__ = ["BitMaps", "MessageFilter"]
-
 
 @attrs.define(eq=False)
 class BitMaps(Sequence["bytes | None"]):

@@ -17,8 +17,6 @@ from reput.plugin.base import Plugin
 from reput.plugin.discovery import InstalledPlugin, installed, plugin_of, plugins_argument
 from reput.plugin.hooktable import Hook, PluginHooks
 
-__all__ = ["CORE_SECTIONS", "PluginSet", "default_plugins", "dispatch_order"]
-
 logger = logging.getLogger(__name__)
 
 CORE_SECTIONS = ("commitlog", "dispatch")

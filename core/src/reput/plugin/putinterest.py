@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput.record.encoding.batchencoder import Columns
     from reput.record.messages.message import Message
 
-__all__ = ["PutInterest", "concerns_any", "concerns_columns", "united"]
-
 
 @attrs.frozen
 class PutInterest:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.messageview import MessageView
 
-__all__ = ["MissingMessage", "QueryResult", "QueueInfo", "ReadColumns", "ReadResult"]
-
 
 @attrs.frozen
 class MissingMessage:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.plugin.readresults import QueueInfo, ReadResult
     from reput.record.messages.message import Message
 
-__all__ = ["DROP", "KEEP", "Hold", "NoStore", "StoreAccess", "TrimReport"]
-
 KEEP: Final = "keep"
 DROP: Final = "drop"
 

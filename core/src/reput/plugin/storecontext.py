@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["StateNotes", "StoreContext"]
-
 
 class StateNotes:
     """Values that a plugin keeps in the journal of its store's state file.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Closer", "Once"]
-
 
 class Once:
     """Runs a closing function once. Thread-safe, also for signal handlers (`reput.signalsafe`)."""

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     Sections = Mapping[str, Mapping[str, Any]]
 
-__all__ = [
-    "DISPATCH_SECTION",
-    "decide",
-    "read_sections",
-    "with_file_size",
-    "with_small_sizes",
-]
-
 DISPATCH_SECTION: Final = "dispatch"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import attrs
 
+from reput.dispatch.logtrimmer import preview
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.plugin.storeaccess import DROP, KEEP
 from reput.record.messages.coercion import shown
@@ -14,9 +15,8 @@ from reput.store.operations.queuereads import QueueReads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.dispatch.logtrimmer import LogTrimmer
+    from reput.dispatch.logtrimmer import LiveHolds, LogTrimmer, RecordedHolds
     from reput.dispatch.pluginlifecycle import PluginLifecycle
-    from reput.dispatch.retentionholds import LiveHolds, RecordedHolds
     from reput.files.system.disk import Disk
     from reput.log.reader.storelog import StoreLog
     from reput.log.writer.commitlog import CommitLog
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.record.messages.message import Message
     from reput.store.operations.activeplugins import ActivePlugins
     from reput.store.operations.puts import PutPath
-
-__all__ = ["PluginStore", "StoreAccessPoint", "StoreComponents"]
 
 
 class ReadOnlyPuts:
@@ -89,8 +87,6 @@ class StoreComponents:
         if unseen not in (KEEP, DROP):
             raise ValueError(f'unseen must be "{KEEP}" or "{DROP}", not {shown(unseen)}')
         if dry_run:
-            from reput.dispatch.logtrimmer import preview
-
             return preview(self.log, self.holds, physical_offset, unseen, asker)
         writer = self.writing()
         if not asker:
@@ -134,10 +130,6 @@ class StoreAccessPoint:
         else:
             self._check_open()
 
-    def of(self, plugin: str) -> PluginStore:
-        """Return the view of the store for the plugin of that name."""
-        return PluginStore(plugin, self)
-
     def wake(self, plugin: str) -> None:
         """Have a plugin's `reput_work` called soon. Cheap, from any thread.
 
@@ -158,7 +150,7 @@ class StoreAccessPoint:
 class PluginStore(QueueReads):
     """One plugin's view of the store; the `StoreAccess` of its context."""
 
-    def __init__(self, plugin: str, point: StoreAccessPoint) -> None:
+    def __init__(self, point: StoreAccessPoint, plugin: str) -> None:
         super().__init__(point.active, point.check_open)
         self._asker = plugin
         self._point = point

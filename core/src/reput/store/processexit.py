@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["close_at_exit", "do_not_close_at_exit", "guard", "guard_disk", "is_forked"]
-
 
 class Closable(Protocol):
     """An open store."""

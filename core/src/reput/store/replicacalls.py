@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput.log.writer.commitlog import CommitLog
     from reput.store.pluginstore import StoreComponents, WriterComponents
 
-__all__ = ["ReplicaCalls"]
-
 
 class ReplicaCalls(QueueReads):
     """What `reput.Store` can do as a replica, and what it answers about that. Thread-safe."""

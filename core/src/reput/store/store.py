@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 else:
     OfferedMethods = object
 
-__all__ = ["Store"]
-
 logger = logging.getLogger(__name__)
 
 _Plugin = TypeVar("_Plugin", bound=Plugin)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["GroupContext"]
-
 _BUSY_SECONDS = 10.0  # the store counts as busy this long after its last new message
 
 

@@ -32,8 +32,6 @@ from reput.signalsafe import SafeEvent, new_lock, start_thread
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Call", "HookCalls", "is_users_interrupt", "texts_of"]
-
 _OPEN: Final = "reput_open"
 _CLOSE: Final = "reput_close"
 _EXIT_CODE: Final = 70

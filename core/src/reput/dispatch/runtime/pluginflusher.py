@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PluginFlusher", "called_inside", "fingerprint_of"]
-
 _PLACE = operator.attrgetter("place")
 _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
 

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PluginRunner", "RunnerContext", "text_of"]
-
 _ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
 _STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
 

@@ -22,19 +22,6 @@ from reput.signalsafe import SafeEvent
 if TYPE_CHECKING:
     from reput.dispatch.runtime.hookcalls import Call, HookCalls
 
-__all__ = [
-    "READING",
-    "WAITING",
-    "Flushes",
-    "LiveFigures",
-    "Phase",
-    "PluginFigures",
-    "PluginPosition",
-    "PluginState",
-    "SharedContext",
-    "Stopped",
-]
-
 R = TypeVar("R")
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CAUGHT_UP", "LONGEST_PAUSE", "LONGEST_REST", "ReadGroup", "Throttle"]
-
 LONGEST_REST: Final = 1.0  # seconds; then a thread checks again
 _SMALL_ROUND: Final = 64 << 10  # bytes
 _PAUSE: Final = 0.002  # seconds

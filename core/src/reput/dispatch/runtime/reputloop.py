@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ReputLoop"]
-
 _LONG_ROUND: Final = 0.002  # seconds; a round with a plugin that holds up others takes longer
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TimedWork", "WorkScheduler"]
-
 _HOOK: Final = "reput_work"
 _LONGEST_SLEEP: Final = 1.0  # seconds until a jump of the clock is noticed
 _AT_ONCE: Final = -1  # a time before any clock's

@@ -31,21 +31,6 @@ from reput.log.reader.ledgerfiles import why_not_written
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = [
-    "BROKER_FILES",
-    "KNOWN_NAMES",
-    "UNFINISHED",
-    "BrokerFiles",
-    "FoundFiles",
-    "batch_topics",
-    "find_broker_files",
-    "holds_sized_files",
-    "is_known_name",
-    "refuse_broker_files",
-    "refuse_other_files",
-    "refuse_unfinished",
-]
-
 UNFINISHED: Final = "unfinished"
 """Name of the file, below the directory. Its first line says what to do, for people."""
 _UNFINISHED_SIZE_MAX: Final = 4096

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.statefile import StateFile
 
-__all__ = ["StoreProblems"]
-
 _Note = TypeVar("_Note")
 
 

@@ -37,8 +37,6 @@ from reput.signalsafe import new_lock
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
-__all__ = ["StoreLock"]
-
 _Answer = TypeVar("_Answer")
 _LETTERS: Final = b"lock"
 _SIGNED: Final = b"LOCK"

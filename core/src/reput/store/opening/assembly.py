@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.dispatch.logtrimmer import RecordedHolds
 from reput.dispatch.pluginopener import PluginOpener, known_progress
-from reput.dispatch.retentionholds import RecordedHolds
 from reput.dispatch.runtime.pluginrunner import RunnerContext
 from reput.dispatch.runtime.pluginstate import Stopped
 from reput.log.writer.queueoffsets import QueueFloors
@@ -16,7 +16,7 @@ from reput.store.closer import Closer
 from reput.store.opening.logstages import examine, open_log
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.report import recorded_state
-from reput.store.pluginstore import StoreAccessPoint, StoreComponents
+from reput.store.pluginstore import PluginStore, StoreAccessPoint, StoreComponents
 from reput.store.processexit import guard, guard_disk
 from reput.store.store import Store
 
@@ -26,22 +26,13 @@ if TYPE_CHECKING:
     from reput.log.reader.storelog import StoreLog
     from reput.plugin.pluginset import PluginSet
     from reput.store.opening.logstages import LogFindings
-    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
-
-logger = logging.getLogger(__name__)
-
-__all__ = ["close_plugins", "finished", "open_plugins", "open_to_read", "opener_of"]
+    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
 
 _CLOSE_SECONDS: Final = 10.0
-_CATCH_UP_FLUSH_SECONDS = 1.0
 
 
 def open_to_read(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    files: MappedFileQueue,
-    undoing: Rollback,
+    request: OpenRequest, locked: LockedStore, settings: Settings, files: MappedFileQueue
 ) -> Store:
     """Open a store with the log ``files`` to read."""
     found = examine(request, locked, settings, files)
@@ -50,7 +41,7 @@ def open_to_read(
         # What looked like damage at the end was a record that another process was writing.
         found = attrs.evolve(found, report=attrs.evolve(found.report, finding=None))
     # Undone first, so that no hook is called after it.
-    undoing.in_any_case.append(locked.calls.refuse)
+    request.undoing.in_any_case.append(locked.calls.refuse)
     plugins, board = settings.plugins, RunnerContext(settings.dispatch, locked.calls)
     active = ActivePlugins(
         plugins,
@@ -62,27 +53,27 @@ def open_to_read(
     )
     point = StoreAccessPoint(active)
     floors = QueueFloors(locked.note.state)
-    open_plugins(opener_of(request, locked, log, board, floors, point), locked, settings, found)
+    open_plugins(request, locked, settings, found, log, board, floors, point)
     for name, runner in board.runners.items():
         if runner.is_broken:
             locked.problems.report(f"the plugin {name!r} cannot be used: {runner.last_error}")
     active.use(plugins)
     holds = RecordedHolds(board.runners)
     parts = StoreComponents(request.root, request.disk, log, active, holds)
-    return finished(parts, point, locked, settings, found, undoing)
+    return finished(request, locked, settings, found, parts, point)
 
 
 def finished(
-    parts: StoreComponents,
-    point: StoreAccessPoint,
+    request: OpenRequest,
     locked: LockedStore,
     settings: Settings,
     found: LogFindings,
-    undoing: Rollback,
+    parts: StoreComponents,
+    point: StoreAccessPoint,
 ) -> Store:
     """Return the store that plugins may use from now on, and forked children may not."""
     timeout_ms = settings.dispatch.close_timeout_ms
-    closer = Closer(parts, locked.calls, locked.note.abort, undoing.release, timeout_ms)
+    closer = Closer(parts, locked.calls, locked.note.abort, request.undoing.release, timeout_ms)
     store = Store(
         parts, closer, recovery=found.report, clean=locked.clean, problems=locked.problems.all
     )
@@ -96,17 +87,19 @@ def finished(
 # --------------------------------------------------------------------------- plugins
 
 
-def opener_of(
+def open_plugins(
     request: OpenRequest,
     locked: LockedStore,
+    settings: Settings,
+    found: LogFindings,
     log: StoreLog,
     board: RunnerContext,
     floors: QueueFloors,
     point: StoreAccessPoint,
     plugin_flusher: PluginFlusher | None = None,
 ) -> PluginOpener:
-    """Return what opens the store's plugins."""
-    return PluginOpener(
+    """Open and recover every plugin, and add its runner to the board; return what opens plugins."""
+    opener = PluginOpener(
         request.root,
         request.writable,
         log,
@@ -115,7 +108,7 @@ def opener_of(
         board,
         locked.records,
         locked.note.state,
-        point.of,
+        functools.partial(PluginStore, point),
         floors,
         point.wake,
         point.renew_interest,
@@ -123,25 +116,20 @@ def opener_of(
         locked.batch_topics,
         None if plugin_flusher is None else plugin_flusher.lower_checkpoint,
     )
-
-
-def open_plugins(
-    opener: PluginOpener, locked: LockedStore, settings: Settings, found: LogFindings
-) -> None:
-    """Open and recover every plugin, and add its runner to the board."""
     plugins = settings.plugins
     for name in plugins.plugins:
         record = locked.records.known(name)
         file = found.places.get(name)
-        progress = opener.log.min_physical_offset
+        progress = log.min_physical_offset
         if file is not None:
             was_reput = locked.manifest is not None or locked.was_signed
-            progress = known_progress(opener.log, file, locked.clean, found.report, was_reput)
+            progress = known_progress(log, file, locked.clean, found.report, was_reput)
         runner = opener.runner(plugins, name, record)
         error = opener.open(runner, file, progress, clean=locked.clean, record=record)
         if record.asked and error is None:
             runner.suspend(Stopped.BY_USER)
-        opener.board.runners[name] = runner
+        board.runners[name] = runner
+    return opener
 
 
 def close_plugins(locked: LockedStore, plugins: PluginSet) -> None:

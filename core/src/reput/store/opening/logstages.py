@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.recovery.repair import Reflush
     from reput.record.entries import LastEntry
-    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["LogFindings", "examine", "find_files", "open_log"]
 
 _LOG_FILES_OPEN: Final = 64
 
@@ -67,7 +65,7 @@ class LogFindings:
 
 
 def find_files(
-    request: OpenRequest, locked: LockedStore, settings: Settings, undoing: Rollback
+    request: OpenRequest, locked: LockedStore, settings: Settings
 ) -> tuple[MappedFileQueue, Settings]:
     """List the log's files.
 
@@ -80,7 +78,7 @@ def find_files(
         NotReplicaError: the log is to be a replica's, and holds messages that are not a master's.
     """
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
-    undoing.in_any_case.append(pool.close)
+    request.undoing.in_any_case.append(pool.close)
     if locked.manifest is None:
         # Its files may be those of a store whose manifest was lost: 0 for the files' own size.
         given = request.sections.get(LOG_SECTION, {})

@@ -39,7 +39,7 @@ from reput.store.config import read_sections
 from reput.store.directory.problems import StoreProblems
 from reput.store.opening.assembly import close_plugins, open_to_read
 from reput.store.opening.logstages import find_files
-from reput.store.opening.stages import OpenRequest, Rollback, configure, lock_store
+from reput.store.opening.stages import OpenRequest, configure, lock_store
 from reput.store.operations.arguments import (
     flag_argument,
     function_argument,
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from reput.store.store import Store
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["open_store"]
 
 _THREADS_SIZE: Final = 16 << 20
 """Bytes of address space: the stacks of two threads, of 8 MiB each on Linux."""
@@ -150,14 +148,13 @@ def open_store(
         master=None if master is None else text_argument("master", master),
         sizes=sizes,
     )
-    undoing = Rollback()
     try:
         try:
             if request.threads:
                 _require_memory()
-            return _open(request, undoing)
+            return _open(request)
         except BaseException:
-            undoing.undo_all()
+            request.undoing.undo_all()
             raise
     except (MemoryError, OSError, RuntimeError) as error:
         number = _limit_of(error)
@@ -187,22 +184,22 @@ def _limit_of(error: Exception) -> int | None:
     return errno.EAGAIN if "start new thread" in str(error) else None
 
 
-def _open(request: OpenRequest, undoing: Rollback) -> Store:
+def _open(request: OpenRequest) -> Store:
     settings, is_missing = None, request.writable and not request.disk.exists(request.root)
     if is_missing:
         # A wrong option must not leave a new directory.
         settings = configure(request, None, StoreProblems(is_refused=True), is_new=True)
-    locked = lock_store(request, undoing, is_missing=is_missing)
+    locked = lock_store(request, is_missing=is_missing)
     if settings is None or locked.manifest is not None:
         settings = configure(request, locked.manifest, locked.problems, is_new=locked.is_new)
-    undoing.when_failed.append(functools.partial(close_plugins, locked, settings.plugins))
-    files, settings = find_files(request, locked, settings, undoing)
+    request.undoing.when_failed.append(functools.partial(close_plugins, locked, settings.plugins))
+    files, settings = find_files(request, locked, settings)
     if request.writable:
         # Only here, as a reader needs none of it.
         from reput.store.opening.writeropening import open_to_write as open_rest
     else:
         open_rest = open_to_read
-    store = open_rest(request, locked, settings, files, undoing)
+    store = open_rest(request, locked, settings, files)
     logger.info(
         "opened root=%s writable=%s clean=%s max_physical_offset=%d",
         request.root,

@@ -4,7 +4,7 @@
 `reput.store.opening.logstages`, and a writer's changes are in `reput.store.opening.writeropening`.
 
 Each stage gets the results of earlier stages, does not change them, and returns its own result; how
-to undo it is entered into a `Rollback`.
+to undo it is added to the request's `Rollback`.
 """
 
 from __future__ import annotations
@@ -60,15 +60,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "LockedStore",
-    "OpenRequest",
-    "Rollback",
-    "Settings",
-    "configure",
-    "lock_store",
-]
-
 
 @attrs.define(eq=False)
 class Rollback:
@@ -121,6 +112,7 @@ class OpenRequest:
     """Sizes of the files of a new store; None for those that the other arguments suggest."""
     outer: Disk
     """Only for the directories above the store."""
+    undoing: Rollback = attrs.field(factory=Rollback)
 
     @property
     def is_small(self) -> bool:
@@ -186,12 +178,11 @@ class Settings:
     """The installed plugins by name, those that the store does not use included."""
 
 
-def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> LockedStore:
+def lock_store(request: OpenRequest, *, is_missing: bool) -> LockedStore:
     """Take the lock, for a writer, and read what the last writer left.
 
     Args:
         request: what to open.
-        undoing: undoes the steps.
         is_missing: whether a writer makes the store's directory.
 
     Raises:
@@ -223,14 +214,14 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
     lock = StoreLock(request.path("lock"), root, disk)
-    undoing.in_any_case.append(disk.release)
+    request.undoing.in_any_case.append(disk.release)
     if request.writable:
         if is_missing:
             try:
                 request.outer.make_directory(root, durable=True)
             except (FileExistsError, NotADirectoryError) as error:
                 raise StoreNotFoundError(root, f"{EXPECTED}; {error.filename} is a file") from None
-        undoing.in_any_case.append(functools.partial(_give_up, lock, disk, calls))
+        request.undoing.in_any_case.append(functools.partial(_give_up, lock, disk, calls))
         lock.acquire()
     else:
         ledger = _look_at_broker_files(root, disk, problems, found)

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.dispatch.deadletters import DeadLetterFile
-from reput.dispatch.logtrimmer import LogTrimmer
+from reput.dispatch.logtrimmer import LiveHolds, LogTrimmer
 from reput.dispatch.manifest import Manifest
 from reput.dispatch.pluginlifecycle import PluginLifecycle
 from reput.dispatch.pluginopener import checked_offsets
-from reput.dispatch.retentionholds import LiveHolds
 from reput.dispatch.runtime.groupcontext import GroupContext
 from reput.dispatch.runtime.pluginflusher import PluginFlusher
 from reput.dispatch.runtime.pluginrunner import RunnerContext
@@ -36,7 +35,7 @@ from reput.log.recovery.repair import Reflush, repair
 from reput.log.statefile import HEAD
 from reput.log.writer.commitlog import CommitLog
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
-from reput.store.opening.assembly import finished, open_plugins, opener_of
+from reput.store.opening.assembly import finished, open_plugins
 from reput.store.opening.logstages import LogFindings, examine
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.puts import PutPath
@@ -50,51 +49,36 @@ if TYPE_CHECKING:
     from reput.log.reader.batchreader import CheckedRanges
     from reput.plugin.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
-    from reput.store.opening.stages import LockedStore, OpenRequest, Rollback, Settings
+    from reput.store.opening.stages import LockedStore, OpenRequest, Settings
     from reput.store.store import Store
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["open_to_write"]
 
 _CATCH_UP_FLUSH_SECONDS = 1.0
 
 
 def open_to_write(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    files: MappedFileQueue,
-    undoing: Rollback,
+    request: OpenRequest, locked: LockedStore, settings: Settings, files: MappedFileQueue
 ) -> Store:
     """Open a store with the log ``files``, whose lock is held, to write."""
-    started = begin_changes(request, locked, settings, files, undoing)
+    allocator, take_back = begin_changes(request, locked, settings, files)
     found = examine(request, locked, settings, files)
-    undoing.when_failed.remove(started.take_back)
-    found = repair_log(request, locked, settings, found, undoing)
-    log = open_writable_log(request, settings, files, found, started.allocator, undoing)
+    request.undoing.when_failed.remove(take_back)
+    found = repair_log(request, locked, settings, found)
+    log = open_writable_log(request, settings, files, found, allocator)
     # Undone first, so that no hook is called after it.
-    undoing.in_any_case.append(locked.calls.refuse)
-    return start_writing(request, locked, settings, found, log, undoing)
-
-
-@attrs.frozen(eq=False)
-class WriterStarted:
-    """State of a writer's opening after its first changes."""
-
-    allocator: FileAllocator
-    take_back: Callable[[], None]
-    """Undoes these changes, as long as nothing else was changed."""
+    request.undoing.in_any_case.append(locked.calls.refuse)
+    return start_writing(request, locked, settings, found, log)
 
 
 def begin_changes(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    files: MappedFileQueue,
-    undoing: Rollback,
-) -> WriterStarted:
-    """Write ``abort`` and the manifest, and make the store's directories."""
+    request: OpenRequest, locked: LockedStore, settings: Settings, files: MappedFileQueue
+) -> tuple[FileAllocator, Callable[[], None]]:
+    """Write ``abort`` and the manifest, and make the store's directories.
+
+    Returns:
+        What makes files, and what undoes these changes, as long as nothing else was changed.
+    """
     disk, abort, own = request.disk, locked.note.abort, request.path(OWN_DIRECTORY)
     is_new = not abort.present
     # Where a kill leaves half of a file: before "abort" is written, or after it was removed, when
@@ -123,33 +107,29 @@ def begin_changes(
             # The file stays, and the next opening recovers. The first error is the one to raise.
             logger.warning("could not remove file=%s error=%s", abort.path, error)
 
-    undoing.when_failed.append(take_back)
+    request.undoing.when_failed.append(take_back)
     if is_new or abort.left_on_purpose:
         abort.create()
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
     if not fresh.is_in(locked.note.state):
         # If this fails, its name may not be on disk: no proper close.
-        undoing.when_failed.remove(take_back)
+        request.undoing.when_failed.remove(take_back)
         # Known now, so that it costs no wait later: `LogHead.note` writes both slots again.
         first = {} if files.bases else {HEAD: Progress(0).packed()}
         fresh.save(locked.note.state, first)
-        undoing.when_failed.append(take_back)
+        request.undoing.when_failed.append(take_back)
     size = files.file_size
     ahead = size >= settings.log.made_ahead_from
     made_size = min(size, FIRST_SIZE) if files.grows else size
     allocator = FileAllocator(own, made_size, disk, ahead=ahead)
-    undoing.in_any_case.append(allocator.close)
+    request.undoing.in_any_case.append(allocator.close)
     allocator.discard_leftovers()
-    return WriterStarted(allocator, take_back)
+    return allocator, take_back
 
 
 def repair_log(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    found: LogFindings,
-    undoing: Rollback,
+    request: OpenRequest, locked: LockedStore, settings: Settings, found: LogFindings
 ) -> LogFindings:
     """Cut the log at the end that was found, and note what it is.
 
@@ -169,7 +149,7 @@ def repair_log(
     if not locked.clean:
         offsets = report.start_offset, report.end_offset
         reflush = Reflush.of(found.log, *offsets, request.disk)
-        undoing.when_failed.append(reflush.stop)
+        request.undoing.when_failed.append(reflush.stop)
         if _may_flush_later(request, locked, settings):
             reflush.start()
             found = attrs.evolve(found, reflush=reflush)
@@ -200,10 +180,7 @@ def _may_flush_later(request: OpenRequest, locked: LockedStore, settings: Settin
 
 
 def _note_log(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    found: LogFindings,
+    request: OpenRequest, locked: LockedStore, settings: Settings, found: LogFindings
 ) -> CheckedRanges:
     """Note what the log's bytes do not say: where it begins, where checksums are.
 
@@ -238,7 +215,6 @@ def open_writable_log(
     files: MappedFileQueue,
     found: LogFindings,
     allocator: FileAllocator,
-    undoing: Rollback,
 ) -> CommitLog:
     """Open the log with the end that was found; it accepts no puts yet."""
     log = CommitLog(
@@ -254,7 +230,7 @@ def open_writable_log(
         master=settings.master,
         last_entry=found.last_entry,
     )
-    undoing.in_any_case.append(log.close)
+    request.undoing.in_any_case.append(log.close)
     return log
 
 
@@ -267,7 +243,6 @@ def start_writing(
     settings: Settings,
     found: LogFindings,
     log: CommitLog,
-    undoing: Rollback,
 ) -> Store:
     """Open the plugins of a writable store, let them catch up, start threads; return the store."""
     plugins, config = settings.plugins, settings.log
@@ -286,9 +261,10 @@ def start_writing(
     point = StoreAccessPoint(active)
     floors = QueueFloors(locked.note.state, writable=True)
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
-    opener = opener_of(request, locked, log, board, floors, point, plugin_flusher)
-    open_plugins(opener, locked, settings, found)
-    undoing.when_failed.append(loop.stop)
+    opener = open_plugins(
+        request, locked, settings, found, log, board, floors, point, plugin_flusher
+    )
+    request.undoing.when_failed.append(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
     loop.start()
@@ -332,7 +308,7 @@ def start_writing(
     )
     if request.threads:
         log.flusher.start(config.flush_interval_ms / 1_000)
-        undoing.when_failed.append(plugin_flusher.stop)
+        request.undoing.when_failed.append(plugin_flusher.stop)
         plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
 
     def promote() -> None:
@@ -345,10 +321,10 @@ def start_writing(
     trimming = LogTrimmer(log, holds, head, floors)
     writer = WriterComponents(log, members, trimming, promote)
     parts = StoreComponents(request.root, request.disk, log, active, holds, writes, writer)
-    store = finished(parts, point, locked, settings, found, undoing)
+    store = finished(request, locked, settings, found, parts, point)
     trimming.finish()
-    undoing.when_failed.append(lambda: do_not_close_at_exit(store))
-    undoing.when_failed.append(workers.stop)
+    request.undoing.when_failed.append(lambda: do_not_close_at_exit(store))
+    request.undoing.when_failed.append(workers.stop)
     workers.start()  # last, as workers put messages and read queues
     close_at_exit(store)
     return store

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.plugin.hooktable import Hook
     from reput.plugin.pluginset import PluginSet
 
-__all__ = ["ActivePlugins"]
-
 _READER: Final = "consumequeue"  # what an error text says to install for reading
 
 

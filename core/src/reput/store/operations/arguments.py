@@ -15,19 +15,6 @@ from typing import Any
 from reput.plugin.base import Plugin
 from reput.record.messages.coercion import shown
 
-__all__ = [
-    "flag_argument",
-    "function_argument",
-    "listed",
-    "names_argument",
-    "path_argument",
-    "plugin_argument",
-    "seconds_argument",
-    "table_argument",
-    "text_argument",
-    "whole_number",
-]
-
 _FOR_EVER = 1e9  # seconds; on some systems locks take no longer timeouts
 
 

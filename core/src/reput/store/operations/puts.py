@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DirectPuts", "PutHook", "PutPath"]
-
 _NOTHING: Final = PutInterest()
 _NO_NAMES: Final = _NOTHING.names()
 _QUEUES_MAX: Final = 1 << 16

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.record.messageview import MessageView
     from reput.store.operations.activeplugins import ActivePlugins
 
-__all__ = ["QueueReads"]
-
 _Answer = TypeVar("_Answer")
 _COMPILER: Final = "filter"  # what an error text says to install for filters
 _FINDER: Final = "index"  # likewise, for queries

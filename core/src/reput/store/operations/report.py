@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.store.operations.activeplugins import ActivePlugins
 
-__all__ = ["facts_of", "live_state", "recorded_state"]
-
 _COUNTED_SIZE = 64 << 20  # bytes of backlog in which messages are counted; beyond, estimated
 
 
