@@ -168,7 +168,7 @@ def test_an_option_of_a_hook_that_would_not_be_heeded_is_an_error(tmp_path, hook
         open_with(tmp_path, marked())
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", ".", "a\0b"])
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "a\0b", "a" * 250, "\ud800"])
 def test_a_name_that_no_file_can_have_is_no_plugins_name(tmp_path, name):
     odd = type("OddPlugin", (reput.Plugin,), {"name": name})()
 

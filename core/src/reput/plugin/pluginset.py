@@ -9,7 +9,7 @@ import logging
 import operator
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from reput.errors import ConfigError, PluginError, PluginOrderError
 from reput.files.filenames import is_safe_name
@@ -18,6 +18,8 @@ from reput.plugin.discovery import InstalledPlugin, installed, plugin_of, plugin
 from reput.plugin.hooktable import Hook, PluginHooks
 
 logger = logging.getLogger(__name__)
+
+_NAME_MAX: Final = 249  # bytes: an entry of the state file has the name and 6 bytes more
 
 CORE_SECTIONS = ("commitlog", "dispatch")
 """Configuration sections of the core; no plugin may have such a name."""
@@ -64,8 +66,9 @@ class PluginSet:
         for name in dispatch_order(plugins):
             if name in CORE_SECTIONS:
                 raise PluginError(name, "no plugin can have this name: a section of the core has")
-            if not is_safe_name(name):
-                raise PluginError(name, "no plugin can have this name: files are named after it")
+            if not (is_safe_name(name) and name.isprintable() and len(name.encode()) <= _NAME_MAX):
+                reason = f"files are named after it, and it can have {_NAME_MAX} printable bytes"
+                raise PluginError(name, f"no plugin can have this name: {reason}")
             self.hooks[name] = known.get(name) or PluginHooks.of(name, plugins[name])
             self.plugins[name] = plugins[name]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -59,11 +59,15 @@ class StateNotes:
 
         Raises:
             ReadOnlyStoreError: the store was opened to read only.
+            ConfigError: ``name`` is too long.
             OSError: it cannot be written; the value is unchanged.
         """
         if not self._writable:
             reason = "it was opened to read only; look at `context.writable` before a note is saved"
             raise ReadOnlyStoreError("store", None, None, reason)
+        if len((self._prefix + name).encode()) > _NAME_SIZE_MAX:
+            reason = f"with the plugin's name, {name!r} has more than {_NAME_SIZE_MAX} bytes"
+            raise ConfigError(self._prefix[:-1], "note", reason)
         if self._state is None:
             self._own[name] = self._own.get(name, b"") + value if adds else value
         else:
