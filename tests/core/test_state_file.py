@@ -14,7 +14,7 @@ from openstores import plugin
 from statefiles import damage_journal, manifest_of, value_of
 
 import reput
-from reput.errors import CorruptFileError, ReadOnlyStoreError
+from reput.errors import ConfigError, CorruptFileError, ReadOnlyStoreError
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressEntry
 from reput.log.stateblocks import JOURNAL, Block, block_of
@@ -207,26 +207,45 @@ def test_a_reader_follows_slots_that_have_grown_or_are_gone(tmp_path):
 
 
 class FullDisk(QuickDisk):
-    """Has no space for new files."""
+    """Has no space for more than so many bytes of new files."""
+
+    def __init__(self, size=0):
+        self.size = size
 
     def create_fresh(self, path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if not self.size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return super().create_fresh(path)
+
+    def write_some(self, descriptor, data, position):
+        if position + len(data) > self.size > 0 == position:
+            super().write_some(descriptor, data[: self.size], position)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write_some(descriptor, data, position)
 
 
-def test_slots_are_written_in_place_on_a_disk_that_has_no_space_for_another_file(tmp_path):
+@pytest.mark.parametrize("size", [0, 3 * PAGE])
+def test_slots_and_journal_are_written_in_place_on_a_disk_without_space_for_a_file(tmp_path, size):
     path, state = tmp_path / "state", opened(tmp_path / "state")
     state.save({"a": b"1"})
     state.note({"n": b"x" * 2 * PAGE})
     state.note({"n": b"y"})
-    state.disk = FullDisk()
+    state.disk, used = FullDisk(size), path.stat().st_size
 
-    with pytest.raises(OSError):
-        state.note({"n": b"z"})  # has the file written again
+    state.note({"n": b"z" * 2 * PAGE})  # would have the file written again
+    state.note({"n": b"!"}, adds=True)
     state.save({"a": b"2"})
 
     again = opened(path)
     assert values(again.load()) == [{"a": b"2"}, {"a": b"1"}]
-    assert journal(again) == journal(state)
+    assert journal(again) == journal(state) == {"n": b"z" * 2 * PAGE + b"!"}
+    assert path.stat().st_size > used
+    assert os.listdir(tmp_path) == ["state"]
+    state.disk = QuickDisk()
+    for value in (b"soon", b"later"):
+        state.note({"n": value})
+    assert path.stat().st_size < 3 * PAGE
+    assert journal(opened(path)) == {"n": b"later"}
 
 
 class HandlerDisk(QuickDisk):
@@ -547,3 +566,17 @@ def test_a_plugin_of_a_store_that_is_only_read_cannot_save_a_note(tmp_path):
                 with pytest.raises(ReadOnlyStoreError, match=r"context\.writable"):
                     kept[1].save("one", b"2")
                 assert kept[1].read_object("one") == {"n": 1}
+
+
+def test_a_name_of_a_plugin_or_of_its_note_is_as_long_as_the_file_can_have_it(tmp_path):
+    name = "p" * 249
+
+    def opened(self, context):
+        context.notes.save("x" * 5, b"1")
+        with pytest.raises(ConfigError, match="has more than 255 bytes"):
+            context.notes.save("x" * 6, b"1")
+
+    for _ in range(2):
+        with reput.open(tmp_path, plugins=[plugin(name, reput_open=opened)], config=CONFIG):
+            pass
+    assert f"{name}/state" in StateFile.of(str(tmp_path), Disk()).known[0]

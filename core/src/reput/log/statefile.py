@@ -11,7 +11,7 @@ A few values that must survive every damage are in both: the plugins and options
 bytes are described in `reput.log.stateblocks`.
 
 The file is replaced as a whole if it does not exist, if slots need more space, if it is damaged, or
-if the journal has grown to more than twice what counts in it.
+if the journal has grown to more than twice what counts in it. On a full disk the journal grows on.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import attrs
 
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfilequeue import unused_path
+from reput.files.system.diskfull import is_disk_full
 from reput.log.stateblocks import (
     JOURNAL,
     PAGE_SIZE,
@@ -55,10 +56,11 @@ HEAD: Final = ".head"
 _NAME: Final = "state"
 _SIZE_MAX: Final = 1 << 30  # bytes that are read: queue ends of some ten million queues
 _TRIES: Final = 3  # how often a reader reads slots that another process may be writing
+_NO_SLOT: Final = Block(0, 0, 0, 0, {})
 _SLACK: Final = 4096  # bytes of a journal that no longer count and are left: an opening reads them
 
 
-@attrs.define(eq=False, slots=False)  # `contents` and `known` are kept in the object's dictionary
+@attrs.define(eq=False, slots=False)  # `contents` is kept in the object's dictionary
 class StateFile:
     """Reads and writes the state file of one store; a writer uses one object for all entries."""
 
@@ -66,10 +68,6 @@ class StateFile:
     disk: Disk
     unreadable: Callable[[OSError], None] | None = None
     """Called if the file cannot be read, which then counts as missing; if None, it raises."""
-    sequence: int = 0
-    """Of the newest slot; increases with each write."""
-    is_damaged: bool = False
-    """Whether the file existed when it was read last, and no slot was whole."""
     _is_unsure: bool = False
     """Whether it is not known which bytes the file has: then it is replaced."""
     _kept: Contents | None = None
@@ -95,15 +93,15 @@ class StateFile:
             known: Contents | None = self.__dict__.get("contents")
             newest = self._newest
             if known is not None and known.slots:
-                same = (known.generation, known.slots[0].journal_end)
                 found = self._read(2 * known.slot_size)
-                if self._newest is not newest:  # a signal handler has written meanwhile
+                if found.slots and _journal_of(found) == _journal_of(known):
+                    if self._newest is newest:  # else a signal handler has written meanwhile
+                        known.slots = found.slots
                     return self.known
-                if found.slots and same == (found.generation, found.slots[0].journal_end):
-                    known.slots = found.slots
-                    return self._use(known)
             found = self._read(_SIZE_MAX)
-            return self._use(found) if self._newest is newest else self.known
+            if self._newest is newest:
+                self.contents = found
+            return self.known
 
     @functools.cached_property
     def contents(self) -> Contents:
@@ -111,10 +109,20 @@ class StateFile:
         self.load()
         return self.contents
 
-    @functools.cached_property
+    @property
     def known(self) -> list[Entries]:
         """The entries of slots, as read or written last: for a writer, which no other one joins."""
-        return self.load()
+        return [slot.entries for slot in self.contents.slots]
+
+    @property
+    def sequence(self) -> int:
+        """Of the newest slot; increases with each write. 0 if none is whole."""
+        return (*self.contents.slots, _NO_SLOT)[0].sequence
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file existed when it was read last, and no slot was whole."""
+        return self.contents.exists and not self.contents.slots
 
     def value(self, name: str) -> bytes:
         """Return a value of the journal, as read or written last; empty if it has none."""
@@ -156,14 +164,6 @@ class StateFile:
                 break
         return found
 
-    def _use(self, found: Contents) -> list[Entries]:
-        with self._lock:
-            self.contents = found
-            self.known = [slot.entries for slot in found.slots]
-            self.is_damaged = found.exists and not found.slots
-            self.sequence = found.slots[0].sequence if found.slots else self.sequence
-            return self.known
-
     # ------------------------------------------------------------------ slots
 
     def save(
@@ -177,34 +177,22 @@ class StateFile:
             always: whether the slot is written if nothing changes.
         """
         with self._lock:
-            while True:  # again if a signal handler has written meanwhile
+            is_done = False
+            while not is_done:  # again if a signal handler has written meanwhile
                 self._newest = mine = object()
-                known, sequence = self.contents, self.sequence + 1  # the older slot is overwritten
-                newest = self.known[0] if known.slots else {}
-                entries = dict(newest)
+                known = self.contents
+                newest = known.slots[0] if known.slots else _NO_SLOT
+                sequence, entries = newest.sequence + 1, dict(newest.entries)
                 for name, value in changed.items():
                     if name not in entries or entries[name].value != value:
                         entries[name] = Entry(sequence, value)
                 entries.pop(forgotten, None)
-                if known.slots and not always and entries == newest:
+                if known.slots and not always and entries == newest.entries:
                     return
                 slot = Block(known.slot_size, known.generation, sequence, known.end, entries)
-                data, slots = block_of(SLOT, slot), [slot, *known.slots[:1]]
-                position = sequence % 2 * known.slot_size
-                stays = known.slots and known.damaged_at is None and not self._is_unsure
-                fits = stays and len(data) <= known.slot_size
-                try:
-                    is_written = fits and self.disk.overwrite(self.path, data, position)
-                finally:
-                    if self._newest is not mine:
-                        self._is_unsure = True  # the bytes of both calls may be there, in any order
-                if not is_written:
-                    if self._replace(known, slots, {}, mine):
-                        return
-                elif self._newest is mine:
-                    known.slots = slots
-                    self.sequence, self.known = sequence, [entries, newest][: len(slots)]
-                    return
+                start = sequence % 2 * known.slot_size  # the older slot is overwritten
+                data, places = block_of(SLOT, slot), range(start, start + known.slot_size)
+                is_done = self._write(mine, data, places, [slot, *known.slots[:1]], {})
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
         """Change values in both slots, and remove an entry."""
@@ -224,7 +212,8 @@ class StateFile:
             adds: whether they are added to the ends of the known values.
         """
         with self._lock:
-            while True:  # again if a signal handler has written meanwhile
+            is_done = False
+            while not is_done:  # likewise
                 self._newest = mine = object()
                 known = self.contents
                 sequence = known.sequence + 1
@@ -233,21 +222,8 @@ class StateFile:
                     begun = known.begun.get(name, sequence) if adds else sequence
                     entries[name] = Entry(begun, value)
                 block = Block(known.slot_size, known.generation, sequence, known.end, entries)
-                data = block_of(JOURNAL, block)
-                stays = known.slots and known.damaged_at is None and not self._is_unsure
-                fits = stays and not _is_wasteful(known, len(data))
-                try:
-                    is_written = fits and self.disk.overwrite(self.path, data, known.end)
-                finally:
-                    if self._newest is not mine:
-                        self._is_unsure = True
-                if not is_written:
-                    if self._replace(known, known.slots, entries, mine):
-                        return
-                elif self._newest is mine:
-                    _apply(known, entries, sequence)
-                    known.end += len(data)
-                    return
+                data, places = block_of(JOURNAL, block), range(known.end, _SIZE_MAX)
+                is_done = self._write(mine, data, places, known.slots, entries)
 
     def note_everywhere(self, changed: Mapping[str, bytes], others: Mapping[str, bytes]) -> None:
         """Change values in the journal and in both slots; on disk when this returns.
@@ -263,14 +239,56 @@ class StateFile:
                 self.note(changed)
                 self.save_in_both(changed)
                 return
-            sequence = self.sequence + 2
-            entries = {
-                name: Entry(sequence, value) for name, value in {**others, **changed}.items()
-            }
-            slots = [Block(0, 0, sequence - older, 0, entries) for older in (0, 1)]
+            entries = {name: Entry(2, value) for name, value in {**others, **changed}.items()}
+            slots = [attrs.evolve(_NO_SLOT, sequence=each, entries=entries) for each in (2, 1)]
             first = {name: Entry(1, value) for name, value in changed.items()}
             if not self._replace(known, slots, first, mine):
                 self.note_everywhere(changed, others)
+
+    def _write(
+        self,
+        mine: object,
+        data: bytes,
+        places: range,
+        slots: list[Block],
+        changed: Mapping[str, Entry],
+    ) -> bool:
+        """Write a block in place if it fits there, or else the whole file again.
+
+        Args:
+            mine: identifies the call.
+            data: the block.
+            places: file positions of the slot, or those behind the journal.
+            slots: the slots afterwards, newest first.
+            changed: the entries of a block of the journal.
+
+        Returns:
+            False if a signal handler has written meanwhile.
+        """
+        known, end = self.contents, places.start + len(data)
+        stays = known.slots != [] and known.damaged_at is None and not self._is_unsure
+        fits, is_written = stays and end <= places.stop, False
+        if fits and end > 2 * (known.slot_size + known.size) + _SLACK and changed:
+            try:  # most of the journal no longer counts
+                return self._replace(known, slots, changed, mine)
+            except OSError as error:
+                if self._is_unsure or not is_disk_full(error):
+                    raise
+                logger.warning("no space to shorten the file=%s error=%s", self.path, error)
+        try:
+            is_written = fits and self.disk.overwrite(self.path, data, places.start)
+        finally:
+            if self._newest is not mine:
+                self._is_unsure = True  # the bytes of both calls may be there, in any order
+        if not is_written:
+            return self._replace(known, slots, changed, mine)
+        if self._newest is not mine:
+            return False
+        known.slots = slots
+        if changed:
+            _apply(known, changed, known.sequence + 1)
+            known.end = end
+        return True
 
     def _replace(
         self, known: Contents, slots: list[Block], changed: Mapping[str, Entry], mine: object
@@ -287,7 +305,7 @@ class StateFile:
         fresh = attrs.evolve(known, values=values, begun=dict(known.begun), damaged_at=None)
         _apply(fresh, changed, known.sequence + 1)
         whole = {name: Entry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
-        data = _laid_out(fresh, slots or [Block(0, 0, self.sequence + 1, 0, {})], whole)
+        data = _laid_out(fresh, slots or [attrs.evolve(_NO_SLOT, sequence=1)], whole)
         if known.exists and self.damage and self._kept is not known:
             self._keep_damaged()
             self._kept = known  # once only, however often the file cannot be replaced
@@ -306,7 +324,7 @@ class StateFile:
         if self._newest is not mine:
             self._is_unsure = True  # a signal handler may have replaced it meanwhile, and succeeded
             return False
-        self._use(fresh)
+        self.contents = fresh
         self._is_unsure = False
         return True
 
@@ -344,11 +362,6 @@ def _apply(contents: Contents, entries: Entries, sequence: int) -> None:
     contents.sequence = sequence
 
 
-def _is_wasteful(known: Contents, added: int) -> bool:
-    """Whether most of a journal no longer counts."""
-    size = known.end - 2 * known.slot_size + added
-    if size <= _SLACK:
-        return False
-    if known.end + added > _SIZE_MAX:
-        return True  # nobody would read all of it
-    return size > 2 * known.size + _SLACK
+def _journal_of(contents: Contents) -> tuple[int, int]:
+    """Return what changes with each block of the journal that a slot knows."""
+    return contents.generation, contents.slots[0].journal_end

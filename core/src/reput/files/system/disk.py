@@ -6,6 +6,7 @@ bound to a store by `Disk.at` refuses everything that is not part of the store.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -358,6 +359,10 @@ class Disk(DirectoryTree):
         try:
             self.write(descriptor, data, 0)
             self.flush(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):  # a nearly full disk needs the space
+                self.remove(fresh)
+            raise
         finally:
             self.close(descriptor)
         self.rename(fresh, path)
