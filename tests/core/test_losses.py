@@ -24,8 +24,7 @@ from statefiles import put_value, state_of, value_of
 
 import reput
 from reput.files.system.disk import Disk
-from reput.log.damage import Loss
-from reput.log.lossledger import LossLedger
+from reput.log.losses import Loss, LossLedger
 from reput.log.recovery.repair import Reflush
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot

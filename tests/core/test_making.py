@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from reput.files import Disk, create_file, create_temporary_file
-from reput.files.system.parallelflush import heart
+from reput.files.system.flushing import heart
 
 
 class RecordingDisk(Disk):

@@ -16,7 +16,7 @@ from reput.dispatch.runtime.pluginrunner import PluginRunner
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
-from reput.files.system.parallelflush import heart, run_parallel
+from reput.files.system.flushing import heart, run_parallel
 from reput.log.progress import ProgressEntry
 from reput.log.statefile import StateFile
 from reput_testing import QuickDisk

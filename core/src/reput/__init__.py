@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginstate import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
-    from reput.log.damage import Loss as Loss
+    from reput.log.losses import Loss as Loss
     from reput.log.writer.receipts import BatchReceipt as BatchReceipt
     from reput.log.writer.receipts import Receipt as Receipt
     from reput.plugin.base import Plugin as Plugin

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 from reput.validators import INT32_MAX, integer_between
 
 SUSPEND: Final = "suspend"

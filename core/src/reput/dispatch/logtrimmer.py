@@ -41,7 +41,7 @@ import attrs
 
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.errors import PluginError, ReputError
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.writer.queueoffsets import count_queue_offsets
 from reput.plugin.storeaccess import DROP, Hold, TrimReport
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.dispatch.runtime.hookcalls import Call
     from reput.dispatch.runtime.pluginrunner import PluginRunner
-    from reput.log.reader.storelog import StoreLog
+    from reput.log.reader.logreader import StoreLog
     from reput.log.recovery.logstate import LogHead
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.queueoffsets import QueueFloors

@@ -22,8 +22,8 @@ from reput.plugin.storecontext import StateNotes, StoreContext
 if TYPE_CHECKING:
     from reput.dispatch.storedpluginstates import StoredPluginState, StoredPluginStates
     from reput.files.system.disk import Disk
-    from reput.log.damage import Loss
-    from reput.log.reader.storelog import StoreLog
+    from reput.log.losses import Loss
+    from reput.log.reader.logreader import StoreLog
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.log.statefile import StateFile
     from reput.log.writer.queueoffsets import QueueFloors

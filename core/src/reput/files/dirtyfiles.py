@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
-from reput.files.system.diskfull import FlushFailedError, is_disk_full
-from reput.files.system.parallelflush import run_parallel
+from reput.files.system.flushing import FlushFailedError, is_disk_full, run_parallel
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Prepares files and pages that the writer of the log needs next: `FileAllocator`, `Prefaulter`.
+"""Makes files and pages: `create_file`; ahead of need, `FileAllocator` and `Prefaulter`.
+
+A file of a fixed size is made under a temporary name, and renamed when it is complete: a crash must
+not leave a file of a wrong size, which RocketMQ refuses to open. A new file is all zeros by
+contract: decoding, recovery and `MappedFileQueue` take zeros for unwritten space.
 
 A roll must not wait until a new file is on disk, so one file is kept ready. It is made under
 ``<store>/reput`` and renamed into the log when it is used: the log's directory never has a file
@@ -24,8 +28,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import DiskFrozenError
-from reput.files.filecreation import create_temporary_file
 from reput.files.mappedfile import FIRST_SPACE
+from reput.files.system.flushing import heart
 from reput.signalsafe import SafeEvent, new_lock
 
 if TYPE_CHECKING:
@@ -34,7 +38,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["POPULATE_READ", "PREFAULT_STEP", "FileAllocator", "Prefaulter", "populate"]
+__all__ = [
+    "POPULATE_READ",
+    "PREFAULT_STEP",
+    "FileAllocator",
+    "Prefaulter",
+    "create_file",
+    "create_temporary_file",
+    "populate",
+]
 
 # <linux/mman.h>, since Linux 5.14; the mmap module has no names for them.
 POPULATE_READ: Final = 22
@@ -275,3 +287,51 @@ def _madvise() -> Any:
         failed = function(ctypes.addressof(held), mmap.PAGESIZE, POPULATE_READ)
         del held
     return None if failed else function
+
+
+def create_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
+    """Make a file of zeros, which takes no space yet. The caller flushes its bytes and its name.
+
+    Args:
+        disk: the store's.
+        path: the file, in a directory that exists.
+        size: bytes.
+        aside: temporary path, in the same file system; next to ``path`` when left out.
+
+    Raises:
+        OSError: the file cannot be made. A full disk fails the later write that needs space.
+    """
+    aside = aside or f"{path}.new"
+    create_temporary_file(disk, aside, size)
+    disk.rename(aside, path)
+
+
+def create_temporary_file(
+    disk: Disk, path: str, size: int, *, reserve: int = 0, flush: bool = False
+) -> None:
+    """Make a temporary file of zeros, which the caller renames; remove it on failure.
+
+    Args:
+        disk: the store's.
+        path: the temporary path; its directory is created if it does not exist. A file that a power
+            cut left there is removed and never opened: it may also have its final name already.
+        size: bytes.
+        reserve: bytes from the start that get space at once, so that writing them cannot fail.
+        flush: whether the file is on disk when this returns.
+    """
+    disk.make_directory(os.path.dirname(path))
+    descriptor = disk.create_fresh(path)
+    try:
+        if reserve < size:
+            disk.truncate(descriptor, size)
+        if reserve:
+            disk.allocate(descriptor, min(reserve, size))
+        if flush:
+            disk.flush(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):  # the next call removes it otherwise
+            disk.remove(path)
+        raise
+    finally:
+        disk.close(descriptor)
+    heart.beat()  # a dispatch that makes ten thousand files does not hang

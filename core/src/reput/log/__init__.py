@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.config import files_grow as files_grow
-    from reput.log.damage import CUT as CUT
-    from reput.log.damage import FILLED as FILLED
-    from reput.log.damage import GONE as GONE
-    from reput.log.damage import SKIPPED as SKIPPED
-    from reput.log.damage import Damage as Damage
-    from reput.log.damage import Loss as Loss
-    from reput.log.lossledger import LOSSES as LOSSES
-    from reput.log.lossledger import LossLedger as LossLedger
+    from reput.log.losses import CUT as CUT
+    from reput.log.losses import FILLED as FILLED
+    from reput.log.losses import GONE as GONE
+    from reput.log.losses import LOSSES as LOSSES
+    from reput.log.losses import SKIPPED as SKIPPED
+    from reput.log.losses import Damage as Damage
+    from reput.log.losses import Loss as Loss
+    from reput.log.losses import LossLedger as LossLedger
     from reput.log.progress import Progress as Progress
     from reput.log.progress import ProgressEntry as ProgressEntry
     from reput.log.progress import fingerprint_of as fingerprint_of

@@ -26,7 +26,7 @@ import attrs
 
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfilequeue import unused_path
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 from reput.log.stateblocks import (
     JOURNAL,
     PAGE_SIZE,

@@ -21,11 +21,13 @@ from reput.plugin.storeaccess import NoStore, StoreAccess
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from reput.log.damage import Loss
+    from reput.log.losses import Loss
     from reput.log.progress import Recorded
     from reput.log.statefile import StateFile
 
 logger = logging.getLogger(__name__)
+
+_NAME_SIZE_MAX: Final = 255  # bytes of the name of a value
 
 
 class StateNotes:

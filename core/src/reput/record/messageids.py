@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from reput.errors import MessageIllegalError
 from reput.record.layout import HOST_SIZE, HOST_SIZE_V6
-from reput.record.messages.coercion import plain_integer, plain_text, shown
+from reput.record.messages.message import plain_integer, plain_text, shown
 
 __all__ = ["offset_message_id", "pack_host", "packed_host", "parse_message_id"]
 

@@ -9,7 +9,7 @@ import attrs
 from reput.dispatch.logtrimmer import preview
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.plugin.storeaccess import DROP, KEEP
-from reput.record.messages.coercion import shown
+from reput.record.messages.message import shown
 from reput.store.operations.queuereads import QueueReads
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.dispatch.logtrimmer import LiveHolds, LogTrimmer, RecordedHolds
     from reput.dispatch.pluginlifecycle import PluginLifecycle
     from reput.files.system.disk import Disk
-    from reput.log.reader.storelog import StoreLog
+    from reput.log.reader.logreader import StoreLog
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.receipts import BatchReceipt
     from reput.plugin.storeaccess import TrimReport

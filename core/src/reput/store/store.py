@@ -31,7 +31,7 @@ from reput.store.replicacalls import ReplicaCalls
 if TYPE_CHECKING:
     from reput.dispatch.deadletters import DeadLetter
     from reput.dispatch.runtime.pluginstate import PluginState
-    from reput.log.damage import Loss
+    from reput.log.losses import Loss
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.log.writer.commitlog import CommitLog
     from reput.log.writer.receipts import BatchReceipt, Receipt

@@ -27,7 +27,7 @@ from typing import Any, Final
 import attrs
 
 from reput.errors import StoreClosedError
-from reput.files.system.parallelflush import heart
+from reput.files.system.flushing import heart
 from reput.signalsafe import SafeEvent, new_lock, start_thread
 
 logger = logging.getLogger(__name__)

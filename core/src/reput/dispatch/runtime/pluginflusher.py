@@ -21,7 +21,7 @@ import attrs
 
 from reput.dispatch.runtime.pluginstate import Flushes, Phase
 from reput.errors import ReputError, ServiceNotAvailableError, StoreClosedError
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 from reput.log.progress import Progress, ProgressEntry, fingerprint_of
 from reput.signalsafe import PeriodicThread, is_held_here, new_lock
 

@@ -50,7 +50,7 @@ from reput.dispatch.runtime.pluginstate import (
     Stopped,
 )
 from reput.errors import StoreClosedError
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 
 if TYPE_CHECKING:
     from reput.plugin.hooktable import PluginHooks

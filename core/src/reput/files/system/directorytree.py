@@ -18,8 +18,7 @@ from typing import NoReturn, Protocol, Self
 import attrs
 
 from reput.errors import NotAFileError, ReputError, UnsafePathError
-from reput.files.system.diskfull import FlushFailedError
-from reput.files.system.parallelflush import heart
+from reput.files.system.flushing import FlushFailedError, heart
 from reput.files.system.storeroot import ANYWHERE, Keeper, StoreRoot, link_at
 
 __all__ = ["DirectoryTree", "Entry", "is_absence", "is_read_only"]

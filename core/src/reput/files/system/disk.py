@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from reput.engine import kernel
 from reput.errors import NotAFileError, UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
-from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
-from reput.files.system.parallelflush import heart
+from reput.files.system.flushing import FlushFailedError, heart
 from reput.files.system.storeroot import ALLOWED, EXHAUSTED
 from reput.files.system.vectoredread import read_pieces
 

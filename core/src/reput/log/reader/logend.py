@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from reput.log.damage import Damage
+from reput.log.losses import Damage
 from reput.log.reader.batchreader import border_of
 from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.record.checksum import looks_torn

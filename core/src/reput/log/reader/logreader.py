@@ -1,22 +1,21 @@
 """`LogReader` reads the commit log: bytes, single records, and scans of decoded windows.
 
 It serves a store that this process writes, and a store that another process writes
-(`ExternalLogEnd`).
+(`ExternalLogEnd`). `StoreLog` is the log of an open store.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
 from reput.files.mappedfilequeue import MappedFileQueue
-from reput.files.system.vectoredread import extent_of
-from reput.log.damage import Damage, Loss
+from reput.files.system.vectoredread import PLACE, extent_of
+from reput.log.losses import Damage, Loss
 from reput.log.reader.batchreader import (
     BatchReader,
     CheckedRanges,
@@ -44,16 +43,18 @@ from reput.record.layout import (
 from reput.record.messageview import MessageView, message_at
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     import numpy.typing as npt
 
     from reput.files.readmap import MappedPart
-    from reput.log.lossledger import LossLedger
+    from reput.log.config import CommitLogConfig
+    from reput.log.losses import LossLedger
     from reput.log.reader.logend import Tail
 
-__all__ = ["LogReader", "check_names", "store_timestamp_of"]
+__all__ = ["LogReader", "StoreLog", "check_names", "store_timestamp_of"]
 
-_PLACE = struct.Struct(">qi")
 _FIRST_READ_SIZE = 4096  # bytes: most records are shorter
 _LARGE_SIZE = 1 << 20  # bytes of a record; more only where its own size word states them
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
@@ -188,7 +189,7 @@ class LogReader:
         whole = len(places) - len(places) % stride
         if not whole:
             return []
-        offset, size = _PLACE.unpack_from(places, min(whole, max_count * stride) - stride)
+        offset, size = PLACE.unpack_from(places, min(whole, max_count * stride) - stride)
         limit = self._ending.end_offset
         if offset + size > limit:
             limit = self.max_physical_offset
@@ -198,7 +199,7 @@ class LogReader:
             # What follows is large, stands in another file, or is not to be had.
             left = max_bytes - sum(map(len, found))
             rest = places[done * stride :]
-            offset, size = _PLACE.unpack_from(rest)
+            offset, size = PLACE.unpack_from(rest)
             is_large = _LARGE_SIZE < size <= RECORD_SIZE_MAX
             if size > left if found else not is_large:
                 break
@@ -435,3 +436,64 @@ def _stated_base(files: MappedFileQueue, base: int) -> int:
         position += size + gap
     first, second = stated
     return first if first == second and first >= 0 and first % files.file_size == 0 else base
+
+
+class StoreLog(LogReader):
+    """The log of a read-only store; `reput.log.writer.commitlog.CommitLog` is a writable store's.
+
+    Args: those of `LogReader`, and
+        config: the log's options.
+        master: whose bytes the log is fed with; None if it takes puts.
+    """
+
+    def __init__(
+        self,
+        files: MappedFileQueue,
+        config: CommitLogConfig,
+        *,
+        end: LogEnd,
+        ledger: LossLedger | None = None,
+        damages: Sequence[Damage] = (),
+        tail: Tail | None = None,
+        checked: CheckedRanges | None = None,
+        master: str | None = None,
+        appender: Ending | None = None,
+    ) -> None:
+        super().__init__(
+            files,
+            config.window_size,
+            ledger=ledger,
+            end=end,
+            damages=damages,
+            keeps_records_after_damage=config.recovery == "reput",
+            follows=appender is None,
+            appender=appender,
+            tail=tail,
+            checked=checked,
+        )
+        self.config = config
+        self.master = master
+        """Name of the master of a replica; None in a store that takes puts."""
+        self._end = end
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything counts as on disk."""
+        return self._end.offset
+
+    @property
+    def last_record_offset(self) -> int:
+        """Where the newest record begins, at the opening of a read-only store; -1 if not known."""
+        return self._end.last_record_offset
+
+    @property
+    def queue_offsets(self) -> dict[tuple[str, int], int] | None:
+        """The next queue offset of every queue; None if no put of this process gives any."""
+        return None
+
+    def hide_light_queues(self, ends: Mapping[str, int]) -> None:
+        """See `reput.plugin.StoreContext.hide_light_queues`: no put counts them."""
+
+    def flush_facts(self) -> dict[str, Any]:
+        """Return facts about waits for the disk; none of a log that is only read."""
+        return {}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files.readmap import MappedPart
-    from reput.log.damage import Loss
+    from reput.log.losses import Loss
     from reput.record.batch import DispatchBatch
     from reput.record.messageview import MessageView
 

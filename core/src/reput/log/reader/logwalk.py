@@ -16,7 +16,7 @@ from reput.record.decode import End
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reput.log.damage import Damage
+    from reput.log.losses import Damage
     from reput.log.reader.batchreader import BatchReader
     from reput.record.batch import Corruption, DispatchBatch
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.files.system.disk import is_zero
-from reput.log.damage import Damage
+from reput.log.losses import Damage
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
 from reput.record.entries import ENTRY_HEAD_SIZE, size_and_magic

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
-from reput.log.damage import GONE, Loss
+from reput.log.losses import GONE, Loss
 from reput.log.progress import Progress, ProgressEntry, record_at
 from reput.log.reader.batchreader import OPEN_END, CheckedRanges
 from reput.log.reader.logreader import store_timestamp_of

@@ -30,8 +30,8 @@ import attrs
 
 from reput.files.filenames import OWN_DIRECTORY, file_name
 from reput.files.mappedfilequeue import unused_path
-from reput.files.system.diskfull import is_disk_full
-from reput.log.damage import CUT, FILLED, Loss
+from reput.files.system.flushing import is_disk_full
+from reput.log.losses import CUT, FILLED, Loss
 from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.encoding.encoder import encode_filler
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
-    from reput.log.damage import Damage
-    from reput.log.lossledger import LossLedger
+    from reput.log.losses import Damage, LossLedger
     from reput.log.reader.logreader import LogReader
     from reput.log.recovery.endsearch import RecoveryReport
 

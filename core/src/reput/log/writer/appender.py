@@ -6,15 +6,23 @@ appender does then is one step for everybody else: a record is written and count
 Source: RocketMQ ``CommitLog#putMessage``, ``AppendMessageCallback``. A record's size word is
 written after all its other bytes, so that a reader, also in another process, sees no record rather
 than half a record.
+
+`EntryAppender` is the end of a log that DLedger keeps. Records are appended as entries
+(`reput.record.entries`), with the next indexes and the last entry's term. DLedger's index is left
+as it is: a broker writes what is missing there when it starts.
+
+Source: DLedger ``DLedgerMmapFileStore#appendAsLeader``. Different on purpose: magic and size of the
+first entry are written after all other bytes, as a plain record's size is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from reput.engine import compiled, kernel
+from reput.engine import REFERENCES, compiled, kernel
 from reput.record.encoding.batchencoder import prepare_columns, prepare_messages
+from reput.record.entries import ENTRY_HEAD_SIZE, framed, padding
 from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
@@ -28,10 +36,12 @@ if TYPE_CHECKING:
     from reput.log.writer.receipts import FlushProgress, Receipt
     from reput.record.encoding.batchencoder import Columns, PreparedMany
     from reput.record.encoding.encoder import Encoder
+    from reput.record.entries import LastEntry
     from reput.record.messages.message import Message
 
 __all__ = [
     "Appender",
+    "EntryAppender",
     "PutAtOnce",
     "QueueKey",
     "append_rows",
@@ -338,3 +348,52 @@ def append_rows(
     start, last = int(physical_offsets[first]), int(physical_offsets[rows.stop - 1])
     appender.publish(start, data[:4], memoryview(data)[4:], last, following)
     return rows.stop
+
+
+# --------------------------------------------------------------------------- entries of DLedger
+
+if TYPE_CHECKING:
+    _Appender = Appender
+else:
+    _Appender = REFERENCES.get(Appender, Appender)  # compiled ones know plain records only
+
+_FIRST_MAGIC = slice(ENTRY_HEAD_SIZE + 4, ENTRY_HEAD_SIZE + 8)
+
+
+class EntryAppender(_Appender):
+    """An `Appender` that writes the head of an entry before each record."""
+
+    __slots__ = ("last_entry",)
+
+    gap = ENTRY_HEAD_SIZE
+
+    def __init__(self, last_entry: LastEntry, *arguments: Any) -> None:
+        """Stand after the log's last entry; the other arguments are those of `Appender`."""
+        super().__init__(*arguments)
+        self.last_entry = last_entry
+        """The log's last entry."""
+
+    def _blank(self, size: int) -> bytes:
+        return padding(size)
+
+    def publish(
+        self,
+        offset: int,
+        word: bytes,
+        rest: bytes | memoryview,
+        last_record_offset: int,
+        following: Mapping[QueueKey, int],
+    ) -> None:
+        """See `Appender.publish`."""
+        last = self.last_entry._replace(end=offset - ENTRY_HEAD_SIZE)
+        data, last = framed(word + bytes(rest), last)
+        view, start, stop = memoryview(data), offset - ENTRY_HEAD_SIZE - self.base_offset, len(data)
+        first_magic = start + _FIRST_MAGIC.start
+        target = self.file.map  # type: ignore[union-attr]
+        # No call from here on but `update`, as in a plain log, and in the same order.
+        target[first_magic : first_magic + 4] = view[_FIRST_MAGIC]
+        target[start + 8 : start + stop] = view[8:]
+        target[start : start + 8] = view[:8]
+        self.end_offset, self.last_entry = last.end, last
+        self.last_record_offset = last_record_offset
+        self._next.update(following)

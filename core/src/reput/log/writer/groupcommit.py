@@ -26,7 +26,7 @@ from reput.errors import (
     ReputError,
     ServiceNotAvailableError,
 )
-from reput.files.system.parallelflush import heart
+from reput.files.system.flushing import heart
 from reput.log.writer.flushleader import FlushLeader, FlushRequests
 from reput.signalsafe import PeriodicThread
 

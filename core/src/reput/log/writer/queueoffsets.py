@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.files.jsonfiles import object_of
-from reput.log.damage import FILLED
+from reput.log.losses import FILLED
 from reput.record.batch import queue_keys, queue_of_key
 from reput.record.encoding.lightqueues import inner_counts, stated_number
 from reput.record.layout import (

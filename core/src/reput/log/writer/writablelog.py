@@ -23,9 +23,8 @@ from reput.errors import (
 from reput.files.mappedfile import MappedFile
 from reput.files.preallocation import PREFAULT_STEP, Prefaulter
 from reput.log.reader.ledgerfiles import LedgerFiles
-from reput.log.reader.storelog import StoreLog
-from reput.log.writer.appender import Appender
-from reput.log.writer.entryappender import EntryAppender
+from reput.log.reader.logreader import StoreLog
+from reput.log.writer.appender import Appender, EntryAppender
 from reput.log.writer.groupcommit import GroupCommit
 from reput.record.encoding.encoder import Encoder
 from reput.record.layout import BLANK_MIN_SIZE
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from reput.files.preallocation import FileAllocator
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
-    from reput.log.lossledger import LossLedger
+    from reput.log.losses import LossLedger
     from reput.log.reader.batchreader import CheckedRanges
     from reput.log.reader.logend import LogEnd
     from reput.log.writer.appender import QueueKey

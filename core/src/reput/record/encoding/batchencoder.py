@@ -29,8 +29,16 @@ from reput.record.layout import (
     TRANSACTION_MASK,
 )
 from reput.record.messageids import packed_host
-from reput.record.messages.coercion import plain_bytes, plain_integer, plain_text, shown
-from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
+from reput.record.messages.message import (
+    NUMBERS,
+    Message,
+    plain_bytes,
+    plain_integer,
+    plain_message,
+    plain_text,
+    property_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -44,8 +44,14 @@ from reput.record.layout import (
     TRANSACTION_ROLLBACK,
 )
 from reput.record.messageids import pack_host, packed_host
-from reput.record.messages.coercion import plain_integer, plain_text
-from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
+from reput.record.messages.message import (
+    NUMBERS,
+    Message,
+    plain_integer,
+    plain_message,
+    plain_text,
+    property_text,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.record.encoding.batchencoder import Columns, rows_of
-from reput.record.messages.coercion import shown
-from reput.record.messages.message import plain_message
+from reput.record.messages.message import plain_message, shown
 from reput.record.text.javatext import java_string_hash
 
 if TYPE_CHECKING:

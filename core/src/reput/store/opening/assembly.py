@@ -23,7 +23,7 @@ from reput.store.store import Store
 if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginflusher import PluginFlusher
     from reput.files.mappedfilequeue import MappedFileQueue
-    from reput.log.reader.storelog import StoreLog
+    from reput.log.reader.logreader import StoreLog
     from reput.plugin.pluginset import PluginSet
     from reput.store.opening.logstages import LogFindings
     from reput.store.opening.stages import LockedStore, OpenRequest, Settings

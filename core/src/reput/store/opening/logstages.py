@@ -13,17 +13,14 @@ import attrs
 from reput.errors import ConfigError, NotReplicaError
 from reput.files.filepool import FilePool
 from reput.log.config import LOG_SECTION
-from reput.log.damage import Loss
-from reput.log.lossledger import LossLedger
+from reput.log.losses import Loss, LossLedger
 from reput.log.progress import ProgressEntry
 from reput.log.reader.batchreader import CheckedRanges
 from reput.log.reader.ledgerfiles import LedgerFiles, log_files
 from reput.log.reader.logend import Tail, Writer
-from reput.log.reader.logreader import LogReader, check_names
-from reput.log.reader.storelog import StoreLog
+from reput.log.reader.logreader import LogReader, StoreLog, check_names
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.endsearch import RecoveryReport, find_end
-from reput.log.recovery.ledgerend import entry_before_end
+from reput.log.recovery.endsearch import RecoveryReport, entry_before_end, find_end
 from reput.store.config import with_file_size
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from reput.errors import ResourceLimitError
 from reput.files.system.disk import Disk, system_clock
 from reput.plugin.base import Plugin
-from reput.record.messages.coercion import shown
+from reput.record.messages.message import shown
 from reput.store.config import read_sections
 from reput.store.directory.problems import StoreProblems
 from reput.store.opening.assembly import close_plugins, open_to_read

@@ -28,7 +28,7 @@ from reput.errors import (
     expected_at,
 )
 from reput.log.config import LOG_SECTION, CommitLogConfig
-from reput.log.damage import Loss
+from reput.log.losses import Loss
 from reput.log.progress import Progress
 from reput.log.reader.ledgerfiles import ledger_in
 from reput.log.recovery.logstate import CheckedNote, LogHead, LogStateFile

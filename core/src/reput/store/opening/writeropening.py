@@ -28,7 +28,7 @@ from reput.dispatch.runtime.workscheduler import WorkScheduler
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.mappedfile import FIRST_SIZE
 from reput.files.preallocation import FileAllocator
-from reput.files.system.diskfull import is_disk_full
+from reput.files.system.flushing import is_disk_full
 from reput.log.progress import Progress
 from reput.log.reader.ledgerfiles import LedgerFiles
 from reput.log.recovery.repair import Reflush, repair

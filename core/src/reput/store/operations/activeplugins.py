@@ -15,7 +15,7 @@ from reput.plugin.discovery import (
     plugin_name,
     plugins_argument,
 )
-from reput.record.messages.coercion import shown
+from reput.record.messages.message import shown
 from reput.store.operations.arguments import names_argument
 
 if TYPE_CHECKING:

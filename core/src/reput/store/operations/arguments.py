@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reput.plugin.base import Plugin
-from reput.record.messages.coercion import shown
+from reput.record.messages.message import shown
 
 _FOR_EVER = 1e9  # seconds; on some systems locks take no longer timeouts
 
@@ -21,7 +21,7 @@ _FOR_EVER = 1e9  # seconds; on some systems locks take no longer timeouts
 def text_argument(argument: str, value: Any) -> str:
     """Return a text."""
     if isinstance(value, str):
-        return str.__str__(value)  # see `reput.record.messages.coercion`
+        return str.__str__(value)  # see `reput.record.messages.message`
     raise _refused(argument, value, "a string")
 
 

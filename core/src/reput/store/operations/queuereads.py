@@ -12,7 +12,7 @@ import attrs
 from reput.errors import PluginError
 from reput.plugin.messagefilter import MessageFilter
 from reput.plugin.readresults import QueryResult, QueueInfo, ReadColumns, ReadResult
-from reput.record.messages.coercion import shown
+from reput.record.messages.message import shown
 from reput.status import ReadStatus
 from reput.store.operations.arguments import flag_argument, text_argument, whole_number
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginrunner import PluginRunner
     from reput.dispatch.runtime.reputloop import ReputLoop
     from reput.dispatch.storedpluginstates import StoredPluginState
-    from reput.log.reader.storelog import StoreLog
+    from reput.log.reader.logreader import StoreLog
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.store.operations.activeplugins import ActivePlugins
 
