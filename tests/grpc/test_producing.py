@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 
 import grpc
@@ -213,6 +214,12 @@ def test_a_delayed_message_comes_when_it_is_due_unless_it_is_recalled(broker, pr
     assert (answer.status.code, answer.message_id) == (OK, recalled.entries[0].message_id)
     request.recall_handle = "nonsense"
     assert producer.call("RecallMessage", request).status.code == 40000
+    parts = base64.urlsafe_b64decode(sent.entries[0].recall_handle).split(b" ")
+    for at in soon(300_000).seconds, 9_000_000_000:  # no broker has handed out such a handle
+        far = b" ".join((*parts[:3], b"%d000" % at, parts[4]))
+        request.recall_handle = base64.urlsafe_b64encode(far).decode()
+        answer = producer.call("RecallMessage", request)
+        assert (answer.status.code, "timerMaxDelaySec" in answer.status.message) == (40000, True)
 
     assert broker.messages("delay") == []
     broker.forward(3_700)

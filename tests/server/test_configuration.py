@@ -91,6 +91,7 @@ def test_a_broker_tells_its_options(serve):
         "mappedFileSizeCommitLog": str(1 << 20),
         "mappedFileSizeConsumeQueue": "20000",
         "storePathRootDir": str(served.store.root),
+        "timerMaxDelaySec": "259200",
         "transactionTimeOut": "6000",
         "waitTimeMillsInSendQueue": "1000",
     }

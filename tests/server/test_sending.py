@@ -174,6 +174,48 @@ def test_without_new_topics_only_those_that_are_there_are_stored(serve):
     assert peer.ask(SEND, message("shut"), body=b"x").code == ResponseCode.NO_PERMISSION
 
 
+DAYS_3 = 259_200
+
+
+@pytest.mark.parametrize(
+    ("properties", "refused"),
+    [
+        (f"TIMER_DELAY_SEC\x01{DAYS_3 - 9}\x02", False),
+        (f"TIMER_DELAY_SEC\x01{DAYS_3 + 9}\x02", True),
+        (f"TIMER_DELAY_MS\x01{DAYS_3 * 1_000 + 9_000}\x02", True),
+        ("TIMER_DELIVER_MS\x019000000000000\x02", True),
+        ("TIMER_DELIVER_MS\x01soon\x02", True),
+        ("TIMER_DELIVER_MS\x019000000000000\x02TRAN_MSG\x01true\x02", True),
+        ("TIMER_DELIVER_MS\x019000000000000\x02DELAY\x011\x02", False),  # the level counts
+    ],
+)
+def test_a_timed_message_is_due_within_the_time_of_the_server(served, properties, refused):
+    topics, peer = served.store.plugin("consumer").topics, served.peer()
+    topics.put(TopicSettings(topic="late"))
+    end = served.store.log.max_physical_offset
+    batch = encode_batch([BatchEntry(b"x", b""), BatchEntry(b"y", properties.encode())])
+
+    one = peer.ask(SEND, message("late", properties=properties), body=b"x")
+    many = peer.ask(RequestCode.SEND_BATCH_MESSAGE, message("late", batch=True), body=batch)
+
+    expected = ResponseCode.MESSAGE_ILLEGAL if refused else ResponseCode.SUCCESS
+    assert (one.code, many.code) == (expected, expected)
+    assert (served.store.log.max_physical_offset == end) == refused
+    if refused and "soon" not in properties:
+        assert f"timerMaxDelaySec={DAYS_3}" in one.remark
+
+
+def test_an_operator_lets_timed_messages_be_due_later(serve):
+    served = serve(limits=Limits(timer_delay_seconds=60))
+    peer, header = served.peer(), message("late", properties="TIMER_DELAY_SEC\x0190\x02")
+
+    before = peer.ask(SEND, header, body=b"x").code
+    peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"timerMaxDelaySec=120")
+
+    assert before == ResponseCode.MESSAGE_ILLEGAL
+    assert peer.ask(SEND, header, body=b"x").code == ResponseCode.SUCCESS
+
+
 def test_a_late_message_needs_the_plugin_that_keeps_it(serve):
     served = serve(plugins=frozenset({"consumequeue", "consumer"}))
     peer = served.peer()

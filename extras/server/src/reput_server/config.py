@@ -81,6 +81,9 @@ class Limits:
     send_wait_ms: int = _positive(1_000)
     """How long a send may wait for the store before it is answered with "busy", if it has also
     been passed over for others; a disk that is slow for a while refuses nothing by itself."""
+    timer_delay_seconds: int = _positive(259_200)
+    """How far ahead a timed message may be due, 3 days as in RocketMQ (`timerMaxDelaySec`). A later
+    one is refused; over gRPC, the limit of RocketMQ's proxy, a day, holds, too."""
     replicas: int = _positive(32)
     """Connections of the HA port at once; each takes up to 3 MiB. A further one is closed."""
     replica_wait_ms: int = _positive(3_000)

@@ -32,6 +32,7 @@ from reput_schedule.timerwheel.layout import (
     TIMER_LOG_FILE_SIZE,
 )
 from reput_schedule.timerwheel.timer import Timer
+from reput_schedule.timerwheel.timerparking import deliver_timestamp_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -202,6 +203,19 @@ class SchedulePlugin(reput.Plugin):
         assert self.timer is not None
         assert self._context is not None
         return self.timer.transform(message, self._context.clock())
+
+    def asked_time(self, message: Message) -> int | None:
+        """Return when ``message`` asks to be delivered, ms; None without a time of its own.
+
+        For servers, which refuse times that are too far ahead. A delay level goes first.
+
+        Raises:
+            TimerIllegalError: the time is not a number.
+        """
+        if not _asks_for_a_time(message) or level_of(message) > 0:
+            return None
+        assert self._context is not None
+        return deliver_timestamp_of(message, self._context.clock())
 
     # ------------------------------------------------------------------ dispatching
 

@@ -6,7 +6,8 @@ Source: RocketMQ ``AbstractSendMessageProcessor.msgCheck``, ``SendMessageProcess
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from reput_client.remoting import ResponseCode, TopicSettings
 from reput_consumer import GroupSettings, checked_topic
@@ -22,10 +23,17 @@ from reput_server.errors import Refusal
 from reput_tools.offline import FORBIDDEN_TOPICS, TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
+    from reput import Message
     from reput_client.remoting import Send
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["check_light_queues", "checked_destination", "destination_of_retry"]
+__all__ = [
+    "check_light_queues",
+    "check_time",
+    "check_times",
+    "checked_destination",
+    "destination_of_retry",
+]
 
 _RETRIES_TOLD_FROM: Final = 121
 """The number of release 3.4.9, from which a request's limit of retries counts."""
@@ -73,6 +81,41 @@ def check_light_queues(context: BrokerContext, topic: str) -> None:
     if context.store.config.max_light_queues == 0 and is_lite(context.topics.known(topic)):
         text = "lite topics need light queues, and max_light_queues of [commitlog] is 0"
         raise Refusal(ResponseCode.LMQ_QUOTA_EXCEEDED, text)
+
+
+def check_times(context: BrokerContext, messages: Sequence[Message]) -> None:
+    """Refuse timed messages that are due later than the server's limit allows.
+
+    Half messages are refused here, too: their producer learns it before it commits them.
+
+    Raises:
+        PutError: a delivery time is not a number.
+        Refusal: a delivery time is too far ahead.
+    """
+    plugin: Any = context.store.plugin_objects.get("schedule")
+    if plugin is None:
+        return
+    for message in messages:
+        if (at := plugin.asked_time(message)) is not None:
+            check_time(context, at)
+
+
+def check_time(context: BrokerContext, deliver_timestamp: int) -> None:
+    """Refuse a delivery time, ms, that is too far ahead.
+
+    Source: RocketMQ ``HookUtils#transformTimerMessage``, and the text of ``SendMessageProcessor``.
+
+    Raises:
+        Refusal: it is later than the server's limit allows.
+    """
+    seconds = context.config.limits.timer_delay_seconds
+    ahead = deliver_timestamp - context.plugin.port.context.clock()  # by which it is parked
+    if ahead > seconds * 1_000:
+        text = (
+            f"timer message illegal, the delay time should not be bigger than the max delay "
+            f"{seconds * 1_000}ms (timerMaxDelaySec={seconds}); it is {ahead}ms"
+        )
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
 
 
 def _made(context: BrokerContext, send: Send) -> TopicSettings:

@@ -36,6 +36,7 @@ from reput_server.broker.send.messageproperties import (
 )
 from reput_server.broker.send.sendchecks import (
     check_light_queues,
+    check_times,
     checked_destination,
     destination_of_retry,
 )
@@ -139,11 +140,12 @@ class SendHandlers:
             first, queue_id = self._prioritized(first, queue_id, found)
         batch_key = None
         if is_batch:
-            messages = await self._of_batch(command, self._unpacked, first, send, found)
+            messages = await self._of_batch(command, self._checked, first, send, found)
             batch_key = found.get(KEY) if self._is_inner(topic, found) else None
         else:
             self._check_plugins(found)
             messages = [first]
+            check_times(context, messages)
         stored = await self.sends.put(messages, lambda: request.peer.let_pass(request))
         header = SendAnswer(
             msg_id=await self._of_batch(command, self._ids_of, stored)
@@ -182,6 +184,12 @@ class SendHandlers:
 
     def _ids_of(self, stored: Stored) -> str:
         return ",".join(self.context.message_id(physical) for _, physical in stored.places)
+
+    def _checked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
+        """Return the messages of a batch, all of which may be stored."""
+        messages = self._unpacked(batch, send, found)
+        check_times(self.context, messages)
+        return messages
 
     def _unpacked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
         """Return the messages of a batch, one for each record.

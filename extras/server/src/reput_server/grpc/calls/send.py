@@ -19,7 +19,7 @@ from reput.record import java_string_hash
 from reput_consumer import DLQ_PREFIX, RETRY_PREFIX
 from reput_server.broker.litenames import LISTED, LITE_TOPIC, light_queue_of
 from reput_server.broker.send.messageproperties import PRIORITY, is_of_other_type
-from reput_server.broker.send.sendchecks import check_light_queues
+from reput_server.broker.send.sendchecks import check_light_queues, check_time
 from reput_server.errors import Refusal
 from reput_server.grpc.calls.routes import types_of
 from reput_server.grpc.messageproperties import (
@@ -217,6 +217,7 @@ class SendCalls:
         if system.HasField("delivery_timestamp"):
             _need(context, "schedule", "delays")
             at = milliseconds_of(system.delivery_timestamp)
+            _check_time(context, at, Code.ILLEGAL_DELIVERY_TIME)
             if at - context.plugin.port.context.clock() > _DELAY_MAX_MS:
                 raise Refused(Code.ILLEGAL_DELIVERY_TIME, "a time within the next day expected")
             properties[TIMED] = str(at)
@@ -254,6 +255,8 @@ class SendCalls:
             parts = []
         if len(parts) != 5 or parts[1] != name or parts[2] != context.name:
             raise Refused(Code.BAD_REQUEST, "the recall handle is not one of this topic and broker")
+        if parts[3].isascii() and parts[3].isdigit():
+            _check_time(context, int(parts[3]), Code.BAD_REQUEST)
         plugin: Any = context.store.plugin_objects["schedule"]
         try:
             await context.run_in_turn(plugin.cancel, handle)
@@ -269,6 +272,13 @@ def _set_stored(entry: Any, queue_offset: int, key: str) -> None:
 def _set_failed(entry: Any, error: PutError | Refusal) -> None:
     code = _code_of(error) if isinstance(error, PutError) else Code.TOO_MANY_REQUESTS
     entry.status.code, entry.status.message = code, str(error)
+
+
+def _check_time(context: BrokerContext, deliver_timestamp: int, code: Code) -> None:
+    try:
+        check_time(context, deliver_timestamp)
+    except Refusal as refusal:
+        raise Refused(code, str(refusal)) from None
 
 
 def _check_type(topic: TopicSettings, properties: Mapping[str, str]) -> None:

@@ -117,6 +117,7 @@ def _of_plugins(context: BrokerContext) -> dict[str, Any]:
             found["diskMaxUsedSpaceRatio"] = round(kept.disk_max_ratio * 100)
     if "schedule" in options:
         found["messageDelayLevel"] = options["schedule"].delay_levels
+        found["timerMaxDelaySec"] = context.config.limits.timer_delay_seconds
         found["timerPrecisionMs"] = options["schedule"].precision_ms
     if "transaction" in options:
         found["transactionTimeOut"] = options["transaction"].timeout_ms
@@ -169,6 +170,7 @@ CHANGES: Final[dict[str, _Change]] = {
     "autoCreateTopicEnable": (_flag, _set_creates),
     "brokerPermission": (_permissions, _set_permissions),
     "sendThreadPoolQueueCapacity": (_count, _set_limit("waiting_sends")),
+    "timerMaxDelaySec": (_count, _set_limit("timer_delay_seconds")),
     "waitTimeMillsInSendQueue": (_count, _set_limit("send_wait_ms")),
 }
 """What changes while the broker runs: how a text is read, and how its value becomes true."""
