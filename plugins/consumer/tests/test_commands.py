@@ -7,6 +7,7 @@ import os
 import re
 
 import pytest
+from groupstores import bodies
 from statefiles import manifest_of
 
 import reput
@@ -74,6 +75,7 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
         "dead_letter_count": 1,
         "out_count": 0,
         "out_since_timestamp": None,
+        "ignored_offsets": [],
         "is_mixed": False,
         "members": [],
         "messages_per_second": 0.0,
@@ -88,6 +90,31 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
             )
         ],
     }
+
+
+@pytest.mark.parametrize("offset", [-1, -(1 << 63), '"-1"'])
+def test_a_negative_offset_counts_as_none_and_is_shown(at, run, caplog, offset):
+    at.put("1")
+    at.store.close()
+    path = at.root / "config" / "consumerOffset.json"
+    path.write_text(f'{{"offsetTable":{{"orders@g":{{0:{offset}}}}}}}')
+    before = path.read_bytes()
+    at.open()
+    number = int(str(offset).strip('"'))
+
+    found = run("groups", at.root, "--json").json["groups"][0]["ignored_offsets"]
+
+    assert f"group=g topic=orders offsets=0:{number}" in caplog.text
+    assert found == [{"topic": "orders", "queue_id": 0, "offset": number}]
+    for options in ([], ["g"]):
+        assert f"offset {number} of orders/0 is ignored" in run("groups", at.root, *options).out
+    assert path.read_bytes() == before
+    with at.consumer(start="latest") as consumer:  # as with a broker: the group has no offset
+        at.put("2", "3")
+        assert bodies(consumer) == ["2", "3"]
+    at.store.work()
+    assert "is ignored" not in run("groups", at.root).out
+    assert at.plugin.offsets()["g"]["orders", 0] == 3
 
 
 def test_members_that_subscribe_differently_are_shown(run, at):

@@ -608,6 +608,15 @@ def test_local_offsets_are_read_as_clients_do_and_what_cannot_be_read_is_kept(tm
     assert (path.parent / "offsets.json.unreadable").read_text() == LOCAL[:-20]
 
 
+def test_a_negative_local_offset_counts_as_none(caplog):
+    queues = [MessageQueue("T", "broker-a", number) for number in (0, 1)]
+
+    found = localoffsets.decode(localoffsets.encode({queues[0]: 12, queues[1]: -1}))
+
+    assert found == {queues[0]: 12}
+    assert "queue=T/1 offset=-1" in caplog.text
+
+
 @given(st.text(alphabet='{}":,[]tT0-\\ \n', max_size=60))
 def test_what_is_no_file_of_local_offsets_is_a_value_error(text):
     try:

@@ -111,3 +111,26 @@ def test_a_plugin_that_is_added_to_an_open_store_lowers_them_too(at):
     at.store.add_plugin("consumer")
 
     assert in_file(at) == {"0": 3}
+
+
+def test_a_group_with_a_negative_offset_only_is_deleted_like_others(at):
+    left_behind(at, -1)
+
+    assert at.plugin.groups() == ["g"]
+    assert at.plugin.delete_group("g")
+    assert (at.plugin.groups(), in_file(at)) == ([], {})
+
+
+def test_the_offset_of_the_other_file_counts_where_one_is_negative(at):
+    at.put(*FIRST)
+    at.store.close()
+    names = "consumerOffset.json", "lmqConsumerOffset.json"
+    for name, offset in zip(names, (2, -1), strict=True):
+        path = at.root / "config" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'{{"offsetTable":{{"orders@g":{{0:{offset}}}}}}}')
+    at.open()
+
+    assert at.plugin.progress("g").ignored_offsets == {}
+    with at.consumer(start="latest") as consumer:
+        assert bodies(consumer) == ["3"]

@@ -13,7 +13,7 @@ from reput_consumer.names import is_retry_topic, retry_topic
 from reput_consumer.selectors import are_mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.memberlist.snapshot import GroupMember
@@ -56,6 +56,8 @@ class GroupProgress:
     queues: tuple[QueueProgress, ...]
     """Of the topics of which the group has offsets, and of its retry topic."""
     dead_letter_count: int
+    ignored_offsets: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    """Negative offsets by topic and queue id: the group begins there like a new one."""
 
     @property
     def is_mixed(self) -> bool:
@@ -111,4 +113,5 @@ def progress_of(
         own = lent.get((topic, queue_id))
         figures = (0, None) if own is None else (own.count, own.since_timestamp)
         found.append(QueueProgress(topic, queue_id, low, high, offset, oldest, *figures))
-    return GroupProgress(group, members, tuple(found), port.dead_letter_count(group))
+    ignored = port.offsets.ignored_of_group(group)
+    return GroupProgress(group, members, tuple(found), port.dead_letter_count(group), ignored)

@@ -38,6 +38,9 @@ _JSON = {
             "out_since_timestamp": "when the oldest of them was popped, or null",
             "oldest_timestamp": "store time of the oldest message not consumed yet, or null",
             "messages_per_second": "with `--rate`: messages consumed in a second",
+            "ignored_offsets[].topic": "a negative offset, which counts as none: its topic",
+            "ignored_offsets[].queue_id": "its queue",
+            "ignored_offsets[].offset": "the offset",
             "is_mixed": "whether members subscribe to other topics or tags than others",
             "members[].member": "client id of a member",
             "members[].since_timestamp": "since when it is a member",
@@ -159,6 +162,10 @@ def _document(progress: GroupProgress, rate: float | None, roster: MemberList) -
         "out_count": progress.out_count,
         "out_since_timestamp": progress.out_since,
         "oldest_timestamp": progress.oldest_timestamp,
+        "ignored_offsets": [
+            {"topic": topic, "queue_id": queue_id, "offset": offset}
+            for (topic, queue_id), offset in sorted(progress.ignored_offsets.items())
+        ],
         "is_mixed": progress.is_mixed,
         "members": [_member(each) for each in progress.members] if roster.is_known else None,
         "queues": [

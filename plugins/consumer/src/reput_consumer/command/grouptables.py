@@ -80,6 +80,8 @@ def print_groups(
     for each in found:
         if each.is_mixed:
             click.echo(f"{escape_text(each.group)}: {_MIXED}")
+        if each.ignored_offsets:
+            click.echo(f"{escape_text(each.group)}: {_ignored(each)}")
     # RocketMQ's own groups are of no interest to most readers.
     shown = max(found, key=lambda each: (not each.group.startswith(SYSTEM_GROUP_PREFIX), each.lag))
     name = escape_text(shown.group)
@@ -101,6 +103,8 @@ def print_group(progress: GroupProgress, rate: float | None, roster: MemberList,
     facts.append(("members", count if text is None else f"{count} ({text})"))
     if progress.is_mixed:
         facts.append(("warning", _MIXED))
+    if progress.ignored_offsets:
+        facts.append(("warning", _ignored(progress)))
     if rate is not None:
         facts.append(("consumed", f"{rate:,.1f} messages/s"))
     print_facts(facts, indent=0)
@@ -110,6 +114,17 @@ def print_group(progress: GroupProgress, rate: float | None, roster: MemberList,
     if progress.members:
         click.echo()
         _print_members(progress.members, now)
+
+
+def _ignored(progress: GroupProgress) -> str:
+    """Return what is to be said of the offsets in the file that are negative."""
+    found = sorted(progress.ignored_offsets.items())
+    (topic, queue_id), offset = found[0]
+    others = f" and {format_count(len(found) - 1, 'other')}" if len(found) > 1 else ""
+    return (
+        f"offset {offset} of {escape_text(topic)}/{queue_id}{others} is ignored, because it is "
+        "negative: the group begins there like a new one; `reput reset-offset` sets it"
+    )
 
 
 def _writer(roster: MemberList) -> str | None:

@@ -22,7 +22,10 @@ of groups named ``%LMQ%…`` in a table of its own there. It neither reads nor w
 So where the second file exists, the newer one of the two counts for a queue that both have, and
 both are written: the same broker goes on from there, with light queues or without.
 
-Source: RocketMQ ``ConsumerOffsetManager`` and ``LmqConsumerOffsetManager``.
+A negative offset counts as none, as in brokers and clients, which write -1 for "not known".
+
+Source: RocketMQ ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, and for negative offsets
+``ConsumerManageProcessor#queryConsumerOffset``.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -85,6 +88,8 @@ class ConsumerOffsets:
     """Copies of files that cannot be read, of which `load` has warned."""
     _touched: set[Key] = attrs.field(init=False, factory=set)
     """What was committed or forgotten here since the files were loaded."""
+    _ignored: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
+    """Negative offsets that `load` has found."""
     is_incomplete: bool = attrs.field(init=False, default=False)
     """Whether offsets may have been lost: a file could not be read, now or before, and nobody has
     removed its copy."""
@@ -124,10 +129,35 @@ class ConsumerOffsets:
             if queue_id not in found.get((group, topic), {}):
                 found.setdefault((group, topic), {})[queue_id] = offset
                 changed[group, topic] = max(changed.get((group, topic), -1), queue_id)
+        ignored = _without({**_negative_in(documents[1]), **_negative_in(documents[0])}, found)
+        self._warn_of(ignored)
         with self._lock:
             self._offsets, self._changed, self._behind = found, changed, behind
+            self._ignored = ignored
             self._copies = copies
             self.is_incomplete = is_lost or bool(copies)
+
+    def _warn_of(self, ignored: Mapping[Key, Mapping[int, int]]) -> None:
+        for (group, topic), queues in ignored.items():
+            if self._ignored.get((group, topic)) != queues:  # a reader loads again and again
+                logger.warning(
+                    "offsets ignored, as they are negative; the group begins there like a new one "
+                    "group=%s topic=%s offsets=%s",
+                    *(group, topic, " ".join(f"{each}:{queues[each]}" for each in sorted(queues))),
+                )
+
+    def ignored_of_group(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the group's negative offsets by topic and queue id, which count as none.
+
+        Those are left out that the group has replaced since.
+        """
+        with self._lock:
+            return {
+                (topic, queue_id): offset
+                for (name, topic), queues in _without(self._ignored, self._offsets).items()
+                if name == group
+                for queue_id, offset in queues.items()
+            }
 
     def _is_light_newer(self, document: Mapping[str, Any], light: Mapping[str, Any]) -> bool:
         if not (document and light):
@@ -163,9 +193,9 @@ class ConsumerOffsets:
         return found
 
     def groups(self) -> list[str]:
-        """Return the names of all groups that have offsets, sorted."""
+        """Return the names of all groups that have offsets, valid or not, sorted."""
         with self._lock:
-            return sorted({group for group, _ in self._offsets})
+            return sorted({group for group, _ in self._keys()})
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Note how far a group has read; the last word counts, also if it is a smaller offset.
@@ -204,7 +234,8 @@ class ConsumerOffsets:
     def forget(self, group: str, topic: str) -> bool:
         """Drop a group's offsets of a topic; return whether there were any."""
         with self._lock:
-            if self._offsets.pop((group, topic), None) is None:
+            ignored = self._ignored.pop((group, topic), None)
+            if self._offsets.pop((group, topic), None) is None and ignored is None:
                 return False
             self._changed[group, topic] = -1
             return True
@@ -228,7 +259,7 @@ class ConsumerOffsets:
     def topics_of(self, group: str) -> list[str]:
         """Return the topics of which a group has offsets, sorted."""
         with self._lock:
-            return sorted(topic for name, topic in self._offsets if name == group)
+            return sorted({topic for name, topic in self._keys() if name == group})
 
     def knows(self, group: str, topic: str) -> bool:
         """Whether a group has offsets of a topic."""
@@ -237,7 +268,10 @@ class ConsumerOffsets:
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets of a topic, sorted."""
         with self._lock:
-            return sorted(group for group, name in self._offsets if name == topic)
+            return sorted({group for group, name in self._keys() if name == topic})
+
+    def _keys(self) -> Iterable[Key]:
+        return (*self._offsets, *self._ignored) if self._ignored else self._offsets
 
     @property
     def has_light(self) -> bool:
@@ -387,6 +421,31 @@ def _tables_of(document: Mapping[str, Any]) -> dict[Key, dict[int, int]]:
         if key is not None and offset >= 0:
             found[key] = {0: offset}
     return found
+
+
+def _negative_in(document: Mapping[str, Any]) -> dict[Key, dict[int, int]]:
+    """Return the negative offsets of a document that `_tables_of` has read."""
+    found: dict[Key, dict[int, int]] = {}
+    tables = [*table_of(document, _TABLE).items()]
+    tables += [(name, {"0": value}) for name, value in table_of(document, _LIGHT_TABLE).items()]
+    for name, queues in tables:
+        for queue_id, value in queues.items():
+            offset = value if type(value) is int else offset_of(value, name)
+            key = _key_of(name) if offset < 0 else None
+            if key is not None and int(queue_id) in _QUEUES:
+                found.setdefault(key, {})[int(queue_id)] = offset
+    return found
+
+
+def _without(
+    ignored: Mapping[Key, Mapping[int, int]], known: Mapping[Key, Mapping[int, int]]
+) -> dict[Key, dict[int, int]]:
+    """Return what is ignored, but of the queues whose offset is known."""
+    left = {
+        key: {each: queues[each] for each in queues.keys() - known.get(key, {}).keys()}
+        for key, queues in ignored.items()
+    }
+    return {key: queues for key, queues in left.items() if queues}
 
 
 def _key_of(name: str) -> Key | None:

@@ -152,6 +152,12 @@ def decode(data: bytes) -> dict[MessageQueue, int]:
         offset = offset_of(value, _TABLE)
         if isinstance(queue, MessageQueue) and offset >= 0:
             found[queue] = offset
+        elif isinstance(queue, MessageQueue):
+            logger.warning(
+                "offset ignored, as it is negative; the member begins there like a new one "
+                "queue=%s/%d offset=%d",
+                *(queue.topic, queue.queue_id, offset),
+            )
     return found
 
 
