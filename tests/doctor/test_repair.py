@@ -16,7 +16,7 @@ from zoo.stores import healthy, put_down
 import reput
 from reput.errors import StoreNotFoundError
 from reput.files import Disk
-from reput_testing import snapshot, traces
+from reput_testing import QuickDisk, snapshot, traces
 from reput_tools.doctor import Severity, verify
 from reput_tools.doctor.repair.backup import NoBackupError
 from reput_tools.doctor.repair.diskspace import NoSpaceError
@@ -505,6 +505,31 @@ def test_files_that_are_missing_after_one_that_is_not_full_are_filled_one_by_one
         assert store.get(int(last[-20:])).record == ORIGIN.records[int(last[-20:])].record
     worst = verify(done.target, jobs=1).worst
     assert worst is None or worst == Severity.NOTICE
+
+
+def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path):
+    pytest.importorskip("reput_compaction")
+    root = tmp_path / "store"
+    config = {"commitlog": {"file_size": 4096}, "compaction": {"topics": ["facts"]}}
+    with reput.open(
+        root, plugins=["consumequeue", "compaction"], config=config, threads=False, disk=QuickDisk()
+    ) as store:
+        for number in range(24):
+            store.put(reput.Message("facts", b"%d" % number, keys=f"k{number % 9}"))
+        store.put_many([reput.Message("orders", b"x" * 900) for _ in range(10)])
+        store.wait_dispatched()
+        store.plugin("compaction").compact()
+        store.flush()
+        store.wait_dispatched()
+        store.flush()
+        assert store.trim_log(8192).min_physical_offset == 8192
+    (root / "checkpoint").write_bytes(b"short")
+
+    repair(root, tmp_path / "mended", jobs=1)
+
+    with reput.open(tmp_path / "mended", "r") as store:
+        found = [view.body for view in store.read("facts", 0, 0, 100)]
+    assert found == [b"%d" % number for number in range(15, 24)]
 
 
 @pytest.mark.parametrize(

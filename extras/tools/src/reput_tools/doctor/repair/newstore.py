@@ -95,9 +95,10 @@ def copy_samples(
     plugins: Mapping[str, Plugin],
     left: Collection[str] = (),
 ) -> None:
-    """Copy a few of the old files of plugins, which a rebuild asks for the size of files.
+    """Copy a few of the old files that a rebuild replaces, which it asks for the size of files.
 
-    All of them where the plugin says that its rebuild reads them.
+    All of them where the plugin says that its rebuild reads them. Directories that no rebuild
+    replaces are left to `copy_others`, which copies all of their files.
 
     Only directories that hold nothing but files named by numbers, at any depth, and of them only
     files of the most frequent size: the damaged ones may have another.
@@ -111,6 +112,7 @@ def copy_samples(
         left: names in ``root`` of directories that are not looked at.
     """
     whole: set[str] = set()
+    rebuilt = {*derived_names(plugins), *(f"batch{name}" for name in derived_plugins(plugins))}
     for name, plugin in plugins.items():
         whole.update(offline_hooks(name, plugin).reput_tools_rebuilt_from() or ())
     for entry in disk.list(root):
@@ -120,6 +122,8 @@ def copy_samples(
             continue
         if entry.name in whole:
             copy_tree(disk, entry.path, target_disk, os.path.join(target, entry.name))
+            continue
+        if entry.name not in rebuilt:
             continue
         found = [(path, size) for path, size in _files(disk, entry.path) if size]
         if not found:
