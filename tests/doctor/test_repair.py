@@ -534,7 +534,13 @@ def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["config/topics.json", "consumequeue/orders/0/00000000000000000000", "index"],
+    [
+        "config/topics.json",
+        "consumequeue/orders/0/00000000000000000000",
+        "index",
+        "checkpoint",
+        "reput/state",
+    ],
 )
 def test_a_directory_in_the_place_of_a_file_is_left_out(tmp_path, name):
     name = min(each for each in ORIGIN.files if each.startswith(name))
@@ -542,6 +548,13 @@ def test_a_directory_in_the_place_of_a_file_is_left_out(tmp_path, name):
     del files[name]
     put_down(files, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "repaired")
+    done = repair(tmp_path / "store", tmp_path / "repaired", jobs=1)
 
+    assert ("store.not-a-file", name) in [(each.kind, each.file) for each in done.plan.notices]
     assert verify(done.target, jobs=1).worst in (None, Severity.NOTICE)
+    if name == "checkpoint":
+        before = contents(tmp_path / "store")
+        repair_in_place(tmp_path / "store", jobs=1)
+        assert verify(tmp_path / "store", jobs=1).worst is None
+        undo(tmp_path / "store")
+        assert contents(tmp_path / "store") == before

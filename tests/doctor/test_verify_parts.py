@@ -28,7 +28,7 @@ from verifiedstores import (
 
 import reput
 from reput import Message
-from reput.errors import CorruptFileError, NoReaderError, NotAFileError, StoreNotFoundError
+from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
 from reput.files import Disk
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.brokerconfigrepair import plan_config
@@ -60,12 +60,18 @@ def test_a_short_checkpoint_and_bytes_after_its_values_are_told(root):
     assert (short.position, short.found) == (3, "end of file at byte 3")
 
 
-def test_a_directory_in_place_of_the_checkpoint_is_an_error_that_names_it(root):
-    (root / "checkpoint").unlink()
-    (root / "checkpoint").mkdir()
+@pytest.mark.parametrize("name", ["checkpoint", "lock", "reput/state", "index"])
+def test_what_is_in_place_of_a_file_is_found_and_the_rest_is_checked(root, name):
+    path = root / name
+    path = path if path.is_file() else min(path.iterdir())
+    path.unlink()
+    os.mkfifo(path) if name == "lock" else path.mkdir()
 
-    with pytest.raises(NotAFileError, match=f"^{root}/checkpoint: a directory is in place of a f"):
-        checked(root)
+    report = checked(root)
+
+    found = only(report, "store.not-a-file")
+    assert (found.file, found.severity) == (str(path.relative_to(root)), Severity.DAMAGE)
+    assert report.checked.messages
 
 
 def with_config(root, **files):

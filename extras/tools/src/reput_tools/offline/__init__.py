@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from reput_tools.offline.closedstore.inspection import inspect_store as inspect_store
     from reput_tools.offline.closedstore.lockedstore import ClosedStore as ClosedStore
     from reput_tools.offline.closedstore.lockedstore import lock_store as lock_store
+    from reput_tools.offline.closedstore.misplaced import HidingDisk as HidingDisk
+    from reput_tools.offline.closedstore.misplaced import misplaced as misplaced
     from reput_tools.offline.committedlog import committed_end as committed_end
     from reput_tools.offline.contract.alignment import Unaligned as Unaligned
     from reput_tools.offline.contract.alignment import align as align

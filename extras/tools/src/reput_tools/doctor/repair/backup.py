@@ -238,10 +238,9 @@ def back_up(plan: RepairPlan, path: str, ranges: Sequence[tuple[int, int]], disk
         sizes={name: part.size for name, part in known.items()},
         changes=tuple(changes),
         parts=tuple(
-            entry.name
-            for entry in disk.list(plan.root)
-            if entry.name not in (_LOG, STAGING, UNFINISHED, "lock")
-            and not is_system_name(entry.name)
+            name
+            for name in Disk().at(plan.root).list_names(plan.root)  # with what is hidden
+            if name not in (_LOG, STAGING, UNFINISHED, "lock") and not is_system_name(name)
         ),
     )
     own.flush_directory(path)

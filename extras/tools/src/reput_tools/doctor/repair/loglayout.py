@@ -17,6 +17,7 @@ import attrs
 from reput.files import Disk, file_name, is_file_name, is_system_name
 from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
 from reput_tools.doctor.repair.statedbases import counted_bases, sampled_bases
+from reput_tools.offline import HidingDisk
 
 if TYPE_CHECKING:
     from reput.files import Entry
@@ -290,10 +291,11 @@ class _PlacedEntry:
         return os.stat_result(about)
 
 
-class PlacedDisk(Disk):
+class PlacedDisk(HidingDisk):
     """Reads the files of a `LogLayout` under the names that they should have."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._entries: list[Entry] = []
         self._directory = ""
         self._paths: dict[str, str] = {}

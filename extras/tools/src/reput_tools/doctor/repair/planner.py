@@ -54,7 +54,7 @@ from reput_tools.doctor.repair.recordsearch import RecordSearch, search
 from reput_tools.doctor.repair.repairplan import RepairPlan
 from reput_tools.doctor.repair.statefilerepair import damaged_notes
 from reput_tools.doctor.repair.storeplugins import StorePlugins, plugins_of
-from reput_tools.offline import inspect_store
+from reput_tools.offline import HidingDisk, inspect_store, misplaced
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
@@ -93,13 +93,15 @@ def make_plan(
         UnsafePathError: a link below the store's directory.
         ConfigError: an unknown option in ``config``.
     """
-    traces = inspect_store(path, follow_links=follow_links)
+    disk = HidingDisk()
+    traces = inspect_store(path, disk=disk, follow_links=follow_links)
+    disk.hide(misplaced(traces.root, traces.disk))
     plugins = plugins_of(traces, config or {})
     noted = plugins.sections.get(LOG_SECTION, {}).get("file_size", 0)
     known = file_size or (noted if _is_size(noted) else 0)
     grows = files_grow(plugins.sections) and known == noted
     layout = lay_out(traces.root, traces.disk, known, grows=grows)
-    with _Planning(traces, plugins, layout, step) as planning:
+    with _Planning(traces, plugins, layout, step, tuple(sorted(disk.hidden))) as planning:
         return planning.plan()
 
 
@@ -111,13 +113,20 @@ class _Planning:
     """One look at a store."""
 
     def __init__(
-        self, traces: Traces, plugins: StorePlugins, layout: LogLayout, step: Step
+        self,
+        traces: Traces,
+        plugins: StorePlugins,
+        layout: LogLayout,
+        step: Step,
+        wrong: tuple[str, ...],
     ) -> None:
+        self.misplaced = wrong
         self.traces, self.plugins, self.layout, self.step = traces, plugins, layout, step
         self.was_closed = _was_closed(traces)
         self.filled = FilledLosses()
         self.checksummed = 0
         self.placed = PlacedDisk()
+        self.placed.hide(wrong)
         self.disk = self.placed.at(traces.root, follow_links=traces.disk.follows_links)
         self.pool = FilePool(self.disk, _FILES_OPEN)
 
@@ -166,6 +175,7 @@ class _Planning:
             *(_missing(base) for base in found.missing),
             *_of_ledger(untold),
             *self.plugins.notices,
+            *(_misplaced(os.path.relpath(path, self.traces.root)) for path in self.misplaced),
             *damaged_notes(self.traces, found.max_store_timestamp, found.end_offset),
             *(each.notice for each in config),
         ]
@@ -180,6 +190,7 @@ class _Planning:
             head=lost_head(self.traces, found.start_offset, ledger.entries),
             mends=mends,
             notices=tuple(notices),
+            misplaced=self.misplaced,
             config=config,
             queue_floors=floors,
             known_losses=(*ledger.entries, *untold),
@@ -335,6 +346,11 @@ class _Planning:
 def _missing(base: int) -> Notice:
     text = "it is missing; a file of records that say so takes its place"
     return Notice(f"commitlog/{file_name(base)}", "log-file.missing", text)
+
+
+def _misplaced(file: str) -> Notice:
+    text = "a directory, pipe or device is in its place, which is left out"
+    return Notice(file, "store.not-a-file", text)
 
 
 def _of_ledger(untold: Sequence[Loss]) -> list[Notice]:

@@ -42,6 +42,8 @@ class RepairPlan:
     mends: tuple[FieldRepair, ...]
     notices: tuple[Notice, ...]
     """Files that are not taken over as they are, but for the log's content."""
+    misplaced: tuple[str, ...]
+    """Paths of directories, pipes and devices in place of files, which are left out."""
     config: tuple[ConfigFile, ...]
     queue_floors: Mapping[tuple[str, int], int]
     """Queue offsets below which none is given again, of queues whose last messages are lost."""

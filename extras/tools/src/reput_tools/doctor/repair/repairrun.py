@@ -31,7 +31,7 @@ from reput_tools.doctor.repair.unfinishedstore import (
     read_mark,
     start,
 )
-from reput_tools.offline import LocalEngine, lock_store, run_rebuild
+from reput_tools.offline import HidingDisk, LocalEngine, lock_store, run_rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -327,7 +327,10 @@ def look_and_plan(
         StoreLockedError: a process has it open for writing, or, without ``writes``, came meanwhile.
         UnsupportedFilesError: a broker keeps files there that a repair would contradict.
     """
-    with lock_store(path, writes=writes, follow_links=follow_links) as closed:
+    hiding, root = HidingDisk(), os.path.abspath(os.fspath(path))
+    if os.path.isdir(os.path.join(root, "lock")):
+        hiding.hide([os.path.join(root, "lock")])  # no writer can hold it
+    with lock_store(path, writes=writes, disk=hiding, follow_links=follow_links) as closed:
         # A copy would have them, too, with derived files that do not belong to them.
         refuse_broker_files(closed.root, closed.disk, closed.disk.list_names(closed.root))
         yield make_plan(

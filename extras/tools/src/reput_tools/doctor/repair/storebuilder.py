@@ -66,6 +66,7 @@ class Source:
         """Return the store of ``plan``."""
         placed = PlacedDisk()
         placed.show(plan.layout)
+        placed.hide(plan.misplaced)
         return cls(plan, placed.at(plan.root, follow_links=follow_links))
 
 

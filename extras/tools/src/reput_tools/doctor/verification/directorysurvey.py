@@ -7,6 +7,7 @@ another store, says so.
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -22,8 +23,9 @@ from reput_tools.doctor.findings import Finding, Findings, Severity, end_at
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
+    from reput_tools.offline import HidingDisk
 
-__all__ = ["COMMIT_LOG", "LogFile", "Survey", "missing_files", "survey"]
+__all__ = ["COMMIT_LOG", "LogFile", "Survey", "add_misplaced", "missing_files", "survey"]
 
 COMMIT_LOG: Final = "commitlog"
 _MISSING_MAX: Final = 100  # missing files of one gap that are named
@@ -146,6 +148,24 @@ def _unsafe(name: str, error: UnsafePathError) -> Finding:
         expected="a regular file or directory",
         advice="remove it, or allow your own links with --follow-links; it was not looked into",
     )
+
+
+def add_misplaced(root: str, disk: HidingDisk, findings: Findings) -> None:
+    """Report what is in place of a file; ``disk`` hides it from all other checks."""
+    for path in sorted(disk.hidden):
+        is_directory = stat.S_ISDIR(disk.status(path).st_mode)
+        findings.add(
+            Finding(
+                severity=Severity.DAMAGE,
+                kind="store.not-a-file",
+                part="store",
+                file=os.path.relpath(path, root),
+                found="a directory" if is_directory else "a pipe, socket or device",
+                expected="a regular file",
+                advice="move it away, and put the file back if there was one; reput repair "
+                "leaves it out",
+            )
+        )
 
 
 # --------------------------------------------------------------------------- the log's files

@@ -21,6 +21,7 @@ from reput.log import StateFile
 from reput.storefiles import Manifest
 from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity, end_at
 from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG
+from reput_tools.offline import HidingDisk
 
 if TYPE_CHECKING:
     from reput_tools.doctor.verification.directorysurvey import Survey
@@ -72,7 +73,7 @@ def mirror_of(
             if name in _SIZED:
                 _mirror_sized(surveyed, name, root, findings)
             elif name not in _LEFT_OUT:
-                os.symlink(os.path.join(surveyed.root, name), os.path.join(root, name))
+                _mirror_visible(surveyed.disk, os.path.join(surveyed.root, name), root)
         if _CONFIG not in surveyed.parts:
             _mirror_config(surveyed, root)
         if OWN_DIRECTORY in surveyed.parts:
@@ -81,6 +82,18 @@ def mirror_of(
             yield root
         except NotAFileError as error:
             raise NotAFileError(error.path.replace(root, surveyed.root)) from None
+
+
+def _mirror_visible(disk: Disk, path: str, target: str) -> None:
+    """Link a file or directory; around what the disk hides below it."""
+    hidden = disk.hidden if isinstance(disk, HidingDisk) else frozenset()
+    made = os.path.join(target, os.path.basename(path))
+    if not any(each.startswith(f"{path}/") for each in hidden):
+        os.symlink(path, made)
+        return
+    os.mkdir(made)
+    for entry in disk.list(path):
+        _mirror_visible(disk, entry.path, made)
 
 
 def _mirror_config(surveyed: Survey, root: str) -> None:
@@ -107,7 +120,7 @@ def _mirror_own(
     state = StateFile.of(surveyed.root, surveyed.disk)
     for entry in surveyed.disk.list(own):
         if entry.name not in _NOT_IN_OWN and entry.path != state.path:
-            os.symlink(entry.path, os.path.join(made, entry.name))
+            _mirror_visible(surveyed.disk, entry.path, made)
     try:
         manifest = Manifest.of(state)
     except (CorruptFileError, OSError):

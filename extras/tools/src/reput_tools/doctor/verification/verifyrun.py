@@ -13,7 +13,7 @@ import attrs
 
 import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
-from reput.files import Disk, system_clock
+from reput.files import system_clock
 from reput.installhints import install_extra
 from reput.log import (
     LOG_SECTION,
@@ -34,7 +34,7 @@ from reput_tools.doctor.verification.derivedfiles import (
     check_derived,
     usable_plugins,
 )
-from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG, survey
+from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG, add_misplaced, survey
 from reput_tools.doctor.verification.dledgerindex import check_dledger_index
 from reput_tools.doctor.verification.logcheck import check_log
 from reput_tools.doctor.verification.logfindings import add_log_findings, damaged_ranges
@@ -43,10 +43,11 @@ from reput_tools.doctor.verification.readeropening import check_opening
 from reput_tools.doctor.verification.statefilecheck import check_own
 from reput_tools.doctor.verification.storemirror import mirror_of
 from reput_tools.doctor.verification.truncatedfiles import check_sizes
-from reput_tools.offline import LocalEngine, inspect_store, lock_store
+from reput_tools.offline import HidingDisk, LocalEngine, inspect_store, lock_store, misplaced
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput.files import Disk
     from reput.log import CheckedRanges, Loss
     from reput_tools.doctor.verification.directorysurvey import Survey
     from reput_tools.doctor.verification.logcheck import LogChecked
@@ -91,7 +92,8 @@ def verify(
     """
     started = time.monotonic()
     root = inspect_store(path).root
-    disk = Disk().at(root, follow_links=follow_links)
+    disk = HidingDisk().at(root, follow_links=follow_links)
+    disk.hide(misplaced(root, disk))
     if not inspect_store(path, disk=disk, follow_links=follow_links).has_log:
         raise StoreNotFoundError(root, expected_at(root))
     with contextlib.ExitStack() as opened:
@@ -107,7 +109,7 @@ class _Check:
     def __init__(
         self,
         root: str,
-        disk: Disk,
+        disk: HidingDisk,
         deep: bool,
         progress: Progress,
         config: Mapping[str, Mapping[str, Any]],
@@ -136,6 +138,7 @@ class _Check:
     def run(self, opened: contextlib.ExitStack, jobs: int | None, scratch: str | None) -> None:
         """Check everything, part by part; a failure of one part does not stop the others."""
         is_held = self._hold(opened)
+        add_misplaced(self.root, self.disk, self.findings)
         traces = inspect_store(self.root, disk=self.disk)
         check_state(traces, self.findings, is_written=not is_held)
         names = frozenset(each.name for each in installed())
@@ -298,7 +301,7 @@ class _Check:
 def _held(root: str, disk: Disk, not_checked: list[NotChecked]) -> Iterator[None]:
     """Hold the store; without a lock file, a writer that comes meanwhile is reported."""
     follow = disk.follows_links
-    held = lock_store(root, writes=False, follow_links=follow)
+    held = lock_store(root, writes=False, disk=disk, follow_links=follow)
     held.__enter__()
     try:
         yield
