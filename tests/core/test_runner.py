@@ -18,7 +18,8 @@ from reput.dispatch.runtime.pluginstate import Phase, Stopped
 from reput.plugin import PluginHooks
 
 SOURCES = Path(reput.__file__).parent
-BATCH = type("Batch", (), {"__len__": lambda self: 0, "end_offset": 100})()
+FACTS = {"base_offset": 0, "start": [0], "store_timestamp": [0], "end_offset": 100}
+BATCH = type("Batch", (), {"__len__": lambda self: 1, **FACTS})()
 ERROR = OSError(errno.EIO, "Input/output error")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

@@ -22,8 +22,6 @@ import attrs
 from reput.errors import ConfigError
 from reput.installhints import install_command
 
-__all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel", "reference_of"]
-
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["extra_needed", "install_command", "install_extra", "install_missing"]
-
 _CHECKOUT: Final = "(in a checkout of reput)"
 _EXTRAS: Final = frozenset(
     {"aio", "arrow", "client", "server", "spark", "table", "testing", "tools", "web"}
@@ -37,12 +35,7 @@ def install_missing(module: str | None) -> str | None:
 
 
 def install_extra(name: str, extra: str) -> str:
-    """Return the command that installs a distribution with one of its extras.
-
-    Args:
-        name: of the distribution, as for `install_command`.
-        extra: one that brings packages of other authors.
-    """
+    """Return the command that installs a distribution with one of its extras."""
     return install_command(f"{name}[{extra}]")
 
 

@@ -23,15 +23,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-__all__ = [
-    "PeriodicThread",
-    "SafeEvent",
-    "is_held_here",
-    "locks_released",
-    "new_lock",
-    "start_thread",
-]
-
 
 class SafeEvent:
     """Like `threading.Event`. Thread-safe, also if a signal handler interrupts one of its calls."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Durability", "PutStatus", "ReadStatus"]
-
 
 class PutStatus(enum.IntEnum):
     """Result of a put; only with the first three is the message stored."""

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["AGE_MAX_MS", "INT32_MAX", "Bounds", "integer_between", "number_between", "parse_size"]
-
 INT32_MAX: Final = (1 << 31) - 1
 """The greatest ``int`` of Java."""
 AGE_MAX_MS: Final = 100 * 366 * 86_400_000

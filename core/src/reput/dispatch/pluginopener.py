@@ -86,14 +86,8 @@ class PluginOpener:
     ) -> BaseException | str | None:
         """Call `reput_open` and `reput_recover`; then the plugin runs, or is broken.
 
-        Args:
-            runner: the plugin.
-            file: its progress file; None if it dispatches nothing.
-            progress: physical offset below which its files are known to be complete.
-            clean: whether the store was closed by its last writer.
-            record: the plugin's record.
-            queue_offsets: next queue offsets, with which `reput_ready` is called, too; None while a
-                store is being opened, which calls `make_ready` when it knows them.
+        Its files are known to be complete below ``progress``. With ``queue_offsets``, `reput_ready`
+        is called, too; an opening of the store calls `make_ready` when it knows them.
 
         Returns:
             Why the plugin cannot be used; None if it can.
@@ -234,15 +228,7 @@ def known_progress(
     recovery: RecoveryReport,
     was_reput: bool,
 ) -> int:
-    """Return the physical offset below which a plugin's files are complete and flushed.
-
-    Args:
-        log: the store's log.
-        file: the plugin's progress.
-        clean: whether the last writer closed the store.
-        recovery: what the search for the log's end has found.
-        was_reput: whether a writer of reput has opened the store before.
-    """
+    """Return the physical offset below which a plugin's files are complete and flushed."""
     recorded = file.known()  # as the search for the log's end has read it
     if not recorded:
         if was_reput:

@@ -185,11 +185,6 @@ def plugin_of(
 ) -> tuple[str, Plugin]:
     """Return name and object of a plugin that is given by its name or as an object.
 
-    Args:
-        item: the name or the object.
-        config: options by plugin.
-        offered: the installed plugins, if the caller has looked them up already.
-
     Raises:
         PluginNotFoundError: no plugin of that name is among them.
         PluginError: ``item`` is not a plugin, or its class cannot be imported or made.

@@ -105,13 +105,7 @@ class PutInterest:
 def concerns_any(
     messages: Sequence[Message], topics: frozenset[str], properties: frozenset[str]
 ) -> bool:
-    """Return whether any message may be of one of these topics, or have one of these properties.
-
-    Args:
-        messages: any objects.
-        topics: as `PutInterest.names` gives them.
-        properties: likewise.
-    """
+    """Return whether any message may be of one of these topics, or have one of these properties."""
     return any(map(PutInterest(properties, topics).covers_message, messages))
 
 

@@ -37,10 +37,6 @@ class Once:
         If ``close`` is left by an exception that is no `Exception`, such as Ctrl-C, it does not
         count as done, and the next call runs it again.
 
-        Args:
-            close: the function to run once.
-            timeout: seconds to wait for another thread.
-
         Returns:
             False if another thread has not ended in time. True in a signal handler that interrupted
             ``close`` on its own thread, as it cannot wait for that thread.

@@ -61,14 +61,6 @@ def decide(
 ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
     """Return plugins and configuration sections of a store.
 
-    Args:
-        manifest: the store's manifest; None for a new store.
-        wanted: names and objects of plugins; None for those of the manifest.
-        given: the caller's configuration sections.
-        forget: names of plugins that the store no longer uses.
-        writable: whether the store is opened for writing.
-        offered: the installed plugins.
-
     Raises:
         PluginError: a writer leaves out a plugin that the store uses.
         ConfigError: a section is not a table, or its reput plugin is not installed.

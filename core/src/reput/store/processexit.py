@@ -70,9 +70,7 @@ def _close_all() -> None:
 def guard(opened: object, root: str) -> None:
     """Make ``opened``, a part of the store in ``root``, unusable in children that are forked.
 
-    Args:
-        opened: an object of a class without slots.
-        root: the store's directory, for error texts.
+    Its class must be without slots.
     """
     _guarded[opened] = root, os.getpid()
 

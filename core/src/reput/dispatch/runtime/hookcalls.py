@@ -342,12 +342,6 @@ class HookCalls:
     ) -> Call:
         """Have a plugin's thread make a call, after those requested earlier; return the call.
 
-        Args:
-            plugin: the plugin's name.
-            hook: the hook's name.
-            function: makes the call.
-            then: see `Call`.
-
         Raises:
             StoreClosedError: no more calls are made.
         """

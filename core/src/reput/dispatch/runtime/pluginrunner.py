@@ -74,16 +74,7 @@ class PluginRunner:
         requires: frozenset[str] = frozenset(),
         skipped_count: int = 0,
     ) -> None:
-        """Make the runner of a plugin that runs.
-
-        Args:
-            board: shared with the other plugins.
-            name: the plugin's name.
-            hooks: the plugin's hooks.
-            position: physical offset from which on it needs messages.
-            requires: plugins that it cannot run without.
-            skipped_count: messages in its dead-letter file.
-        """
+        """Make the runner of a plugin that runs."""
         self._board = board
         self.name = name
         self.hooks = hooks
@@ -287,21 +278,14 @@ class PluginRunner:
             return True
 
     def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
-        """Note a batch that the plugin has dispatched, and move it past the batch."""
+        """Note a batch, of one message or more, that the plugin has dispatched, and move it."""
         with self._board.lock:
-            count = len(batch)
-            self.figures.count(count, seconds, processor_seconds)
+            self.figures.count(len(batch), seconds, processor_seconds)
             self._skipped_in_a_row = 0
             if self.retries.count:
                 self.retries.succeeded()
-            place = PluginPosition(
-                batch.end_offset, self.place.record_offset, self.place.store_timestamp
-            )
-            if count:
-                last_offset = batch.base_offset + int(batch.start[-1])
-                place = PluginPosition(
-                    batch.end_offset, last_offset, int(batch.store_timestamp[-1])
-                )
+            last_offset = batch.base_offset + int(batch.start[-1])
+            place = PluginPosition(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
             # Set last: a thread that sees the new place may rely on the rest.
             self.place = place
             stalled_in = self._stalled_in

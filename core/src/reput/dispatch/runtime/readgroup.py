@@ -265,11 +265,6 @@ class ReadGroup:
     def _dispatch(self, runner: PluginRunner, batch: DispatchBatch, start: int) -> Call | None:
         """Call `reput_dispatch`, and move the plugin past the batch.
 
-        Args:
-            runner: the plugin.
-            batch: the hook's argument.
-            start: the position at which the plugin must be.
-
         Returns:
             The call, with its result or error; None if it must not be made.
         """

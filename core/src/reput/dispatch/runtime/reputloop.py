@@ -37,12 +37,7 @@ class ReputLoop:
     """Dispatches to the plugins of one store, on threads of its own or step by step."""
 
     def __init__(self, feed: GroupContext, *, threads: bool = True) -> None:
-        """Make the loop; nothing runs yet.
-
-        Args:
-            feed: what to read, and for which plugins.
-            threads: whether `start` starts threads.
-        """
+        """Make the loop; nothing runs yet."""
         self.feed, self.board = feed, feed.board
         self.shared = ReadGroup(feed, is_shared=True)
         self.own: list[ReadGroup] = []
@@ -215,12 +210,7 @@ class ReputLoop:
             return False
 
     def stopped_below(self, physical_offset: int, names: set[str] | None) -> list[str]:
-        """Return plugins that have not seen everything below an offset, and get no messages.
-
-        Args:
-            physical_offset: the offset.
-            names: plugins to ask about; all when left out.
-        """
+        """Return plugins that have not seen everything below an offset, and get no messages."""
         return [
             runner.name
             for runner in self.board.runners.values()
@@ -238,12 +228,6 @@ class ReputLoop:
         names: set[str] | None = None,
     ) -> bool:
         """Wait until every running plugin has seen everything below ``physical_offset``.
-
-        Args:
-            physical_offset: the offset to wait for.
-            timeout: seconds; None waits without limit.
-            progress: called now and then with the offset reached, on this thread.
-            names: plugins to wait for; all when left out.
 
         Returns:
             False after ``timeout``.

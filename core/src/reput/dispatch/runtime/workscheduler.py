@@ -129,12 +129,7 @@ class WorkScheduler:
     """All work of one store that is due by the clock."""
 
     def __init__(self, board: RunnerContext, clock: Callable[[], int]) -> None:
-        """Make the workers; nothing runs before `start`.
-
-        Args:
-            board: the plugins.
-            clock: the store's, ms.
-        """
+        """Make the workers; nothing runs before `start`."""
         self._board = board
         self._clock = clock
         self._works: dict[str, TimedWork] = {}

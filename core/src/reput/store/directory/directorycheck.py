@@ -387,10 +387,6 @@ def refuse_other_files(root: str, names: Iterable[str]) -> None:
 
     Names of `is_system_name` do not count: people call directories with such names empty.
 
-    Args:
-        root: the store's directory, absolute.
-        names: the names in it.
-
     Raises:
         StoreNotFoundError: there are such files; nothing was changed.
     """

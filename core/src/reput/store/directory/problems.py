@@ -86,13 +86,7 @@ class StoreProblems:
             return None
 
     def look_for_damage(self, root: str, disk: Disk, state: StateFile) -> None:
-        """Note a damaged checkpoint or state file as a problem; a missing file is not a problem.
-
-        Args:
-            root: the store's directory.
-            disk: the store's disk.
-            state: the state file, loaded.
-        """
+        """Note a damaged checkpoint or state file as a problem; a missing file is not a problem."""
         path = os.path.join(root, "checkpoint")
         data = self.read_or_report(lambda: disk.read_if_exists(path), None)
         if data is not None and len(data) < Checkpoint.SIZE_MIN:

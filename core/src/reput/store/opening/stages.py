@@ -181,10 +181,6 @@ class Settings:
 def lock_store(request: OpenRequest, *, is_missing: bool) -> LockedStore:
     """Take the lock, for a writer, and read what the last writer left.
 
-    Args:
-        request: what to open.
-        is_missing: whether a writer makes the store's directory.
-
     Raises:
         StoreNotFoundError: there is no store, for a reader; or, for a writer, the directory holds
             other files.
@@ -268,14 +264,7 @@ def lock_store(request: OpenRequest, *, is_missing: bool) -> LockedStore:
 def _look_at_broker_files(
     root: str, disk: Disk, problems: StoreProblems, found: list[FoundFiles]
 ) -> str | None:
-    """Report what a reader does not show of brokers' files; return DLedger's folder if any.
-
-    Args:
-        root: the store's directory.
-        disk: bound to it.
-        problems: is added to.
-        found: is added to.
-    """
+    """Add what a reader does not show of brokers' files; return DLedger's folder if any."""
     try:
         names = disk.list_names(root)
         # A directory without permission, or a link, that reading needs not, hides no other.
@@ -321,12 +310,6 @@ def configure(
     is_new: bool = False,
 ) -> Settings:
     """Build the plugins and the core's options; changes nothing.
-
-    Args:
-        request: what to open.
-        manifest: of the last writer.
-        problems: takes what a reader does without.
-        is_new: whether the store gets its first files.
 
     Raises:
         ConfigError: an unknown section or option, or a wrong value.

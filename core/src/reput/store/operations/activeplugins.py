@@ -95,9 +95,6 @@ class ActivePlugins:
     def plugin(self, which: Any) -> Plugin:
         """Return the object of an active plugin that could be opened.
 
-        Args:
-            which: the plugin's name, or its class.
-
         Raises:
             PluginError: the store does not use it, or it could not be opened.
             TypeError: ``which`` is neither a name nor a class.
