@@ -8,7 +8,7 @@ confirms it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reput.log.recovery.endsearch import RecoveryReport
     from reput.log.statefile import StateFile
     from reput.log.writer.queueoffsets import QueueFloors
-    from reput.plugin.hooktable import PluginHooks
+    from reput.plugin.hooktable import Hook, PluginHooks
     from reput.plugin.pluginset import PluginSet
     from reput.plugin.storeaccess import StoreAccess
 
@@ -60,8 +60,8 @@ class PluginOpener:
     """Adds to the problems of a read-only store."""
     batch_topics: frozenset[str] = frozenset()
     """Topics that have batch queues."""
-    lower_checkpoint: Callable[..., None] | None = None
-    """Lowers fields of the checkpoint; see `PluginFlusher`. None in a read-only store."""
+    lower_checkpoint: Callable[..., None] = lambda **most: None
+    """Lowers fields of the checkpoint; see `PluginFlusher`. Does nothing in a read-only store."""
 
     def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
         """Return the runner of a plugin of ``plugins`` that is to be opened."""
@@ -151,10 +151,6 @@ class PluginOpener:
         """Return the progress of a plugin, in the state file that the store writes."""
         return ProgressEntry(self.state, name)
 
-    def _read_again(self, name: str) -> ProgressEntry:
-        """Return the same to be read from disk, where another process may write it."""
-        return ProgressEntry(self.state.again(), name)
-
     def _lower_progress(self, file: ProgressEntry | None, progress: int, offset: int) -> None:
         if self.writable and file is not None and offset < progress:
             file.save(Progress(max(offset, self.log.min_physical_offset)))
@@ -165,7 +161,7 @@ class PluginOpener:
         Otherwise a broker that takes over, if this writer is killed, dispatches from a later place,
         and readers stop where units are missing.
         """
-        if self.lower_checkpoint is not None and offset < self.log.max_physical_offset:
+        if self.writable and offset < self.log.max_physical_offset:
             first = self.log.store_timestamp_at(offset)
             if first < 0:  # a file ends there, or a record is damaged
                 rows = (batch for batch in self.log.scan(offset) if len(batch))
@@ -189,14 +185,15 @@ class PluginOpener:
             light_queues=self.log.config.max_light_queues > 0,
             batch_topics=self.batch_topics,
             grows=self.log.files.grows,
-            recorded=lambda: self._read_again(name).recorded(),
+            # Read from disk, where another process may write it.
+            recorded=lambda: ProgressEntry(self.state.again(), name).recorded(),
             queue_floors=self.floors,
             time_runs=TimeRuns(self.state, is_writer=self.writable),
             notes=StateNotes(name, self.state, writable=self.writable),
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             lower_progress=lower_progress,
-            lower_checkpoint=self.lower_checkpoint or _lower_nothing,
+            lower_checkpoint=self.lower_checkpoint,
             store=self.access(name),
             wake=lambda: self.wake(name),
             renew_interest=self.renew_interest,
@@ -207,10 +204,6 @@ class PluginOpener:
         # A queue may know a record that a reader does not show yet: it is not lost.
         if self.log.ledger is not None and not self.log.holds_back(loss.start_offset):
             self.log.ledger.note(loss)
-
-
-def _lower_nothing(**most: int) -> None:
-    """Leave the checkpoint as it is: the store is read-only."""
 
 
 def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) -> object:
@@ -247,13 +240,10 @@ def known_progress(
     return log.min_physical_offset
 
 
-def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
-    """Return the queue offsets of the first plugin that has them; None if none, or not valid."""
+def checked_offsets(hooks: Iterable[Hook]) -> dict[tuple[str, int], int] | None:
+    """Return the first answer of `reput_queue_offsets`; None if there is none, or not valid."""
     try:
-        answer = None
-        for _, hook in plugins.having("queue_offsets"):
-            if (answer := hook()) is not None:
-                break
+        answer = next((found for hook in hooks if (found := hook()) is not None), None)
     except (Exception, SystemExit) as error:  # a plugin may raise anything
         logger.error("queue offsets not known, counted instead error=%r", error)
         return None

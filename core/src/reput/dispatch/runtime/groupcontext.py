@@ -32,19 +32,16 @@ class GroupContext:
     board: RunnerContext
     write_dead_letter: Callable[[str, DispatchBatch, BaseException], None]
     """Notes the first message of a batch durably."""
+    reads_durable: bool
+    """Whether only what is on disk is dispatched."""
     enrichers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
     arrivers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
     watchers: tuple[Callable[[DispatchBatch], None], ...] = attrs.field(default=(), init=False)
     """Called with messages that readers can read from now on; replaced as a whole."""
     awaited: tuple[set[str] | None, ...] = attrs.field(default=(), init=False)
     """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
-    _is_durable: bool = attrs.field(init=False)
-    """Whether only what is on disk is dispatched."""
     _seen_limit: int = attrs.field(default=-1, init=False)
     _grew_at: float = attrs.field(default=-_BUSY_SECONDS, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._is_durable = self.log.config.reads_durable
 
     def use(self) -> None:
         """From the next batch on, call the hooks of the board's plugins, in their order."""
@@ -57,7 +54,7 @@ class GroupContext:
     def limit(self) -> int:
         """Return the physical offset up to which may be dispatched now: appended, or on disk."""
         limit = self.log.max_physical_offset
-        if self._is_durable:
+        if self.reads_durable:
             limit = min(self.log.flushed_offset, limit)
         if limit != self._seen_limit:
             if self._seen_limit >= 0:

@@ -128,7 +128,7 @@ class PluginThread:
     """Whether the thread stays while nothing is requested."""
     _awake: SafeEvent = attrs.field(factory=SafeEvent)
     _thread: threading.Thread | None = None
-    _gone: SafeEvent = attrs.field(factory=SafeEvent)
+    _gone: SafeEvent | None = None
     """Set when `_thread` has ended."""
     _work: Callable[[], float | None] | None = None
 
@@ -183,7 +183,9 @@ class PluginThread:
         self.stays, self._work = False, None
         thread, gone = self._thread, self._gone
         self._awake.set()
-        if thread is not None and self.under_way is None and gone.wait(_LONGEST_WAIT):
+        if thread is None or gone is None or self.under_way is not None:
+            return
+        if gone.wait(_LONGEST_WAIT):
             with contextlib.suppress(RuntimeError):  # `start_thread` ran it on another thread
                 thread.join(_LONGEST_WAIT)
 

@@ -21,7 +21,8 @@ from reput.store.processexit import guard, guard_disk
 from reput.store.store import Store
 
 if TYPE_CHECKING:
-    from reput.dispatch.runtime.pluginflusher import PluginFlusher
+    from collections.abc import Callable
+
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.logreader import StoreLog
     from reput.plugin.pluginset import PluginSet
@@ -96,7 +97,7 @@ def open_plugins(
     board: RunnerContext,
     floors: QueueFloors,
     point: StoreAccessPoint,
-    plugin_flusher: PluginFlusher | None = None,
+    lower_checkpoint: Callable[..., None] = lambda **most: None,
 ) -> PluginOpener:
     """Open and recover every plugin, and add its runner to the board; return what opens plugins."""
     opener = PluginOpener(
@@ -114,7 +115,7 @@ def open_plugins(
         point.renew_interest,
         (lambda text: None) if request.writable else locked.problems.report,
         locked.batch_topics,
-        None if plugin_flusher is None else plugin_flusher.lower_checkpoint,
+        lower_checkpoint,
     )
     plugins = settings.plugins
     for name in plugins.plugins:

@@ -251,7 +251,8 @@ def start_writing(
         DeadLetterFile.of(request.root, plugin, request.disk).add(batch, error, request.now())
 
     board = RunnerContext(settings.dispatch, locked.calls)
-    loop = ReputLoop(GroupContext(log, board, write_dead_letter), threads=request.threads)
+    context = GroupContext(log, board, write_dead_letter, config.reads_durable)
+    loop = ReputLoop(context, threads=request.threads)
     active = ActivePlugins(
         plugins,
         board,
@@ -261,9 +262,8 @@ def start_writing(
     point = StoreAccessPoint(active)
     floors = QueueFloors(locked.note.state, writable=True)
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
-    opener = open_plugins(
-        request, locked, settings, found, log, board, floors, point, plugin_flusher
-    )
+    lower = plugin_flusher.lower_checkpoint
+    opener = open_plugins(request, locked, settings, found, log, board, floors, point, lower)
     request.undoing.when_failed.append(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
@@ -367,10 +367,10 @@ def _queue_offsets(
         if request.progress is not None:
             request.progress(max(offset - first, 0), end - first)
 
-    knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
-    loop.wait(end, None, report, names=knowing)
+    knowing = dict(plugins.having("queue_offsets"))
+    loop.wait(end, None, report, names={*knowing})
     all_run = all(loop.board.runners[name].is_active for name in knowing)
-    offsets = checked_offsets(plugins) if all_run else None
+    offsets = checked_offsets(knowing.values()) if all_run else None
     if offsets is None:
         offsets = count_queue_offsets(log)
     # Files that were rebuilt know no more than the log: raise to the floors, and past lost
