@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -53,6 +54,7 @@ LOG: Final = ".log"
 HEAD: Final = ".head"
 """Name of the entry that says where the log begins."""
 
+_ENTRIES: Final = operator.attrgetter("entries")
 _NAME: Final = "state"
 _SIZE_MAX: Final = 1 << 30  # bytes that are read: queue ends of some ten million queues
 _TRIES: Final = 3  # how often a reader reads slots that another process may be writing
@@ -112,7 +114,7 @@ class StateFile:
     @property
     def known(self) -> list[Entries]:
         """The entries of slots, as read or written last: for a writer, which no other one joins."""
-        return [slot.entries for slot in self.contents.slots]
+        return list(map(_ENTRIES, self.contents.slots))
 
     @property
     def sequence(self) -> int:
