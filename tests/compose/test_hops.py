@@ -22,8 +22,8 @@ CEILINGS = {
     "flush": 120,
     "read": 46,
     "close": 149,
-    "open": 558,
-    "open after a kill": 876,
+    "open": 567,
+    "open after a kill": 885,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -233,10 +233,10 @@ class SharedContext(Generic[R]):
     """All calls of plugins that are under way."""
     now: Callable[[], float] = time.monotonic
     """Returns monotonic seconds, for pauses between retries."""
-    lock: threading.RLock = attrs.field(
-        init=False, default=attrs.Factory(lambda self: self.calls.lock, takes_self=True)
-    )
+    lock: threading.RLock = attrs.field(init=False)
     """Guards the plugins' states, their assignment to read groups, and their calls."""
+    stall_seconds: float = attrs.field(init=False)
+    """Seconds that a call may take without advancing."""
     runners: dict[str, R] = attrs.field(factory=dict, init=False)
     """The plugins by name, in dispatch order; replaced as a whole."""
     halted: str | None = attrs.field(default=None, init=False)
@@ -251,12 +251,10 @@ class SharedContext(Generic[R]):
     """Set, and replaced by another one, when a plugin's place or state changes."""
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
 
-    # ------------------------------------------------------------------ all plugins
+    def __attrs_post_init__(self) -> None:
+        self.lock, self.stall_seconds = self.calls.lock, self.config.stall_ms / 1_000
 
-    @property
-    def stall_seconds(self) -> float:
-        """Seconds that a call may take without advancing."""
-        return self.config.stall_ms / 1_000
+    # ------------------------------------------------------------------ all plugins
 
     def halt(self, name: str) -> None:
         """Stop all dispatching because a plugin failed, whose policy this is."""
