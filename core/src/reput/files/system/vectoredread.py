@@ -1,4 +1,4 @@
-"""Reads many short pieces of one file in one call: neighbours together, the others one by one."""
+"""Reads many short pieces of one file; the compiled engine reads neighbours together."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ PLACE = struct.Struct(">qi")
 """One place: where a piece stands, and how many bytes it has."""
 PLACE_SIZE = PLACE.size
 """Bytes of one place."""
-
-_STRETCH_SIZE = 1 << 20  # bytes of neighbours in one read, at most
-_GAP_SIZE = 1 << 14  # bytes between two pieces that are read rather than skipped
 
 
 @lru_cache(maxsize=32)
@@ -104,36 +101,18 @@ def read_pieces(
         data = source
         read = lambda size, position: data[position : position + size].tobytes()  # noqa: E731
     found: list[bytes] = []
-    stretch: list[tuple[int, int]] = []
-    start = end = total = 0
-    for place in islice(places_of(places, stride), max(max_count, 0)):
-        where, size = place
+    total = 0
+    for where, size in islice(places_of(places, stride), max(max_count, 0)):
         total += size
-        stop = where + size
-        if not 0 < size <= max_size or where < base or stop > limit:
+        if not 0 < size <= max_size or where < base or where + size > limit:
             break
         if total > max_bytes and total > size:
             break
-        if not stretch:
-            start = where
-        elif not end <= where <= end + _GAP_SIZE or stop - start > _STRETCH_SIZE:
-            if not _take(found, read(end - start, start - base), start, stretch):
-                stretch = []
-                break
-            start, stretch = where, []
-        stretch.append(place)
-        end = stop
-    if stretch:
-        _take(found, read(end - start, start - base), start, stretch)
+        piece = read(size, where - base)
+        if len(piece) < size:
+            break
+        found.append(piece)
     return (_chunks(found, together) if together else found), len(found)
-
-
-def _take(found: list[bytes], data: bytes, start: int, stretch: list[tuple[int, int]]) -> bool:
-    """Add the pieces of a stretch that are whole; false if not all are."""
-    end = start + len(data)
-    whole = [place for place in stretch if place[0] + place[1] <= end]
-    found += [data[where - start : where - start + size] for where, size in whole]
-    return len(whole) == len(stretch)
 
 
 def _chunks(pieces: list[bytes], together: int) -> list[bytes]:
