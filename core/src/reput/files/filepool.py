@@ -110,15 +110,15 @@ class FilePool:
         """Call `Disk.read_pieces` on a pooled file."""
         return self.call(file, self._disk.read_pieces, *wanted)
 
-    def call(self, file: str | Handle, read: Callable[..., _Answer], *wanted: Any) -> _Answer:
-        """Call ``read`` with the descriptor of a pooled file, and ``wanted``."""
+    def call(self, file: str | Handle, use: Callable[..., _Answer], *arguments: Any) -> _Answer:
+        """Call ``use`` with the descriptor of a pooled file, and these arguments."""
         held = self._files.get(file)  # as in `_held`, for most calls
         if held is None:
             held = self._held(file)
         else:
             held.was_used = True
         try:
-            return read(held.descriptor, *wanted)
+            return use(held.descriptor, *arguments)
         finally:
             del held
             if self._dropped:
@@ -126,13 +126,7 @@ class FilePool:
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """Call `Disk.write` on a pooled file."""
-        held = self._held(file)
-        try:
-            self._disk.write(held.descriptor, data, position)
-        finally:
-            del held
-            if self._dropped:
-                self._close_dropped()
+        self.call(file, self._disk.write, data, position)
 
     def write_pieces(self, pieces: Sequence[tuple[str | Handle, Any, int]]) -> None:
         """Call `Disk.write_pieces` on pooled files, a part of the pool's descriptors at a time."""
@@ -152,13 +146,7 @@ class FilePool:
 
     def flush(self, file: str | Handle) -> None:
         """Call `Disk.flush` on a pooled file."""
-        held = self._held(file)
-        try:
-            self._disk.flush(held.descriptor)
-        finally:
-            del held
-            if self._dropped:
-                self._close_dropped()
+        self.call(file, self._disk.flush)
 
     def forget(self, file: str | Handle) -> None:
         """Close the file's descriptor after its last use; mark a `Handle` as replaced.

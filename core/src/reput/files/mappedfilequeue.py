@@ -16,6 +16,7 @@ import errno
 import logging
 import operator
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -394,7 +395,7 @@ class MappedFileQueue:
                 self.bases = (*self.bases, base_offset)
         return self.path(base_offset)
 
-    def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
+    def truncate(self, offset: int, keep: Mapping[int, str] = MappingProxyType({})) -> int:
         """Remove everything from ``offset`` on.
 
         Later files are removed first, the last one before the others, so that a crash leaves no
@@ -411,10 +412,7 @@ class MappedFileQueue:
         for base in reversed(self.bases):
             if base <= offset:
                 break
-            if keep is not None and base in keep:
-                self._move(base, keep[base])
-            else:
-                self._remove(base)
+            self._remove(base, keep.get(base, ""))
             removed += 1
         if removed:
             self._disk.flush_directory(self.directory)
@@ -440,26 +438,20 @@ class MappedFileQueue:
             self._disk.flush_directory(self.directory)
         return removed
 
-    def _remove(self, base: int) -> None:
+    def _remove(self, base: int, kept: str = "") -> None:
+        """Remove a file, or move it to the path ``kept``."""
         path = self.path(base)
         with self._lock:
             self.bases = tuple(other for other in self.bases if other != base)
         self._pool.forget(path)
-        self._disk.remove(path)
+        if kept:
+            self._disk.rename(path, kept)
+        else:
+            self._disk.remove(path)
         self._pool.forget(path)  # which a read may have opened in between
         # Flushed for each file: a power cut must not leave a gap.
-        self._disk.flush_directory(self.directory)
-        logger.info("removed file=%s", path)
-
-    def _move(self, base: int, kept: str) -> None:
-        path = self.path(base)
-        with self._lock:
-            self.bases = tuple(other for other in self.bases if other != base)
-        self._pool.forget(path)
-        self._disk.rename(path, kept)
-        self._pool.forget(path)
-        self._disk.flush_directory(os.path.dirname(kept))
-        logger.warning("moved file after the end file=%s kept=%s", path, kept)
+        self._disk.flush_directory(os.path.dirname(kept) if kept else self.directory)
+        logger.log(logging.WARNING if kept else logging.INFO, "removed file=%s kept=%s", path, kept)
 
     def _clear(self, path: str, position: int) -> None:
         """Zero the file from ``position`` on."""

@@ -119,8 +119,7 @@ def property_text(
         if text and (PROPERTY_KEYS in properties or PROPERTY_TAGS in properties):
             properties = _without_fields(keys, tags, properties)
         for name, value in properties.items():
-            if type(name) is not str or name not in _checked_names:
-                name = _checked_name(name)
+            name = _checked_name(name)
             if type(value) is not str:
                 if value is None:
                     continue
@@ -175,11 +174,6 @@ def _joined(keys: object) -> str:
     return joined
 
 
-_checked_names: set[str] = set()
-_NAMES_KEPT = 65_536
-_NAME_KEPT = 64  # characters of a name that is kept: peers choose them
-
-
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise refused("properties", name, "a property's name expected")
@@ -187,12 +181,7 @@ def _checked_name(name: object) -> str:
         raise MessageIllegalError(
             "properties", name, None, "the characters 0x01 and 0x02 separate properties"
         )
-    if len(_checked_names) >= _NAMES_KEPT:
-        _checked_names.clear()
-    name = plain_text("properties", name)
-    if len(name) <= _NAME_KEPT:
-        _checked_names.add(name)
-    return name
+    return plain_text("properties", name)
 
 
 _NO_WAIT = b"WAIT\x01false"
