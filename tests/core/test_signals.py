@@ -565,3 +565,19 @@ def test_a_thread_whose_start_a_handler_interrupted_leaves_the_work_to_the_other
 
     assert len(started) == 2
     assert not any(thread.is_alive() for thread in started)
+
+
+@pytest.mark.parametrize("threads", [True, False], ids=["threads", "no-threads"])
+def test_a_wait_that_could_not_end_before_the_interrupted_code_is_refused_at_once(
+    tmp_path, threads
+):
+    with open_small(tmp_path, [Witness()], threads=threads) as store:
+        with store._parts.writer.members.board.lock:  # of the code that the handler interrupted
+            store.wait_dispatched()  # there is nothing to wait for
+            store.put(message())
+            if threads:  # the thread that dispatches needs the lock
+                with pytest.raises(ServiceNotAvailableError, match="call wait_dispatched when"):
+                    store.wait_dispatched()
+            else:
+                assert store.wait_dispatched()
+        assert store.wait_dispatched()

@@ -178,6 +178,14 @@ def locks_released() -> Iterator[None]:
 is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
 
 
+def is_any_held_here() -> bool:
+    """Return whether this thread holds a lock of `new_lock`, of any store.
+
+    A call that waits for other threads without limit is refused then: these may need the lock.
+    """
+    return any(map(is_held_here, filter(None, map(operator.call, list(_locks)))))
+
+
 def _release_fully(lock: threading.RLock) -> int:
     """Release a lock as often as this thread has acquired it; return how often."""
     depth = 0

@@ -355,6 +355,7 @@ class Store(ReplicaCalls, OfferedMethods):
         Raises:
             PluginError: the store does not use one of ``plugins``; or, with ``raise_suspended``,
                 one of them gets no messages.
+            ServiceNotAvailableError: a signal handler calls inside of code that must go on first.
             TypeError: an argument of a wrong type.
         """
         self._check_open()

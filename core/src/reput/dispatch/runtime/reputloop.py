@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from reput.dispatch.runtime.pluginflusher import called_inside
 from reput.dispatch.runtime.pluginrunner import text_of
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.dispatch.runtime.readgroup import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
-from reput.signalsafe import PeriodicThread
+from reput.signalsafe import PeriodicThread, is_any_held_here
 
 if TYPE_CHECKING:
     from reput.dispatch.runtime.groupcontext import GroupContext
@@ -235,6 +236,7 @@ class ReputLoop:
         Raises:
             OSError: the log cannot be read, even after retries.
             CorruptFileError: another program changed a file of the log.
+            ServiceNotAvailableError: see `called_inside`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
 
@@ -253,6 +255,8 @@ class ReputLoop:
             if progress is not None:
                 progress(physical_offset)
             return True
+        if self.shared.thread is not None and is_any_held_here():
+            raise called_inside("wait_dispatched")
         try:
             self.feed.begin_waiting(names)
             self.wake()
