@@ -22,7 +22,7 @@ CONFIG = {"topics": ["t"]}
 LOG = {"commitlog": {"file_size": 4096}}
 
 
-def open_store(root, mode="w", **options):
+def open_store(root, mode="w", clock=None, **options):
     plugin = CompactionPlugin.from_section("compaction", {**CONFIG, **options})
     return reput.open(
         root,
@@ -31,7 +31,7 @@ def open_store(root, mode="w", **options):
         config={**LOG, "compaction": {**CONFIG, **options}},
         disk=QuickDisk(),
         threads=False,
-        clock=ManualClock(),
+        clock=clock or ManualClock(),
     )
 
 
@@ -119,6 +119,26 @@ def test_a_damaged_note_is_found_and_costs_no_message(tmp_path, at, size):
     with open_store(root, "r") as store:
         assert not list(store.plugin("compaction").reput_tools_wrong_entries())
         assert bodies(store) == (everything(), [])
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_note_with_a_wrong_end_costs_no_message_that_the_log_has_no_more(tmp_path, number):
+    clock = ManualClock()
+    with open_store(tmp_path, clock=clock) as store:
+        put(store, range(11))
+        clock.now += 1_000
+        store.put_many([reput.Message("u", b"x" * 900, keys="k") for _ in range(8)])
+        store.wait_dispatched()
+    trimmed(tmp_path)
+    path = max(notes_of(tmp_path).glob("0*"))
+    rows = -(-len(path.read_bytes().rstrip(b"\0")) // NOTE_SIZE)
+    with open(path, "r+b") as file:
+        file.seek(number % rows * NOTE_SIZE + 8)
+        file.write(b"\x7f" * 8)
+
+    with open_store(tmp_path) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (everything(11), [])
 
 
 @pytest.mark.parametrize("directory", [log_of, queue_of])

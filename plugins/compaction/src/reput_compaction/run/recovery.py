@@ -89,6 +89,7 @@ class QueueRecovery:
                 pair.lacks_notes
                 or pair.size < 0
                 or self._intact[pair.base] is not None
+                or self.limit <= self._log_begins  # begins again: nothing else looks at old notes
                 or (not self.context.clean and number >= len(pairs) - _LAST_PAIRS)
             ):
                 units = self.files.read_units(pair, 0, pair.count)
@@ -355,7 +356,7 @@ class QueueRecovery:
             notes = self.files.read_notes(pair, 0, pair.count)
             units = self.files.read_units(pair, 0, pair.count)
             known = notes["queue_offset"] == units["queue_offset"]
-            behind = np.flatnonzero(known & (notes["end_offset"] > self.limit))
+            behind = self._behind(known, units, notes)
             if len(behind):
                 if self.context.clean:  # the log may have them: then their notes are damaged
                     before = notes["end_offset"][: behind[0]][known[: behind[0]]].max(initial=0)
@@ -363,6 +364,27 @@ class QueueRecovery:
                 self.queue.cut(pair, int(behind[0]))
             if len(behind) == 0 or behind[0] > 0:
                 break
+
+    def _behind(
+        self,
+        known: npt.NDArray[np.bool_],
+        units: npt.NDArray[np.void],
+        notes: npt.NDArray[np.void],
+    ) -> npt.NDArray[np.intp]:
+        """Return the rows of messages that end above the limit.
+
+        The log has messages in their order. So a note is damaged that states an end above the limit
+        before a message that ends below it, or for a message older than the log.
+        """
+        ends = notes["end_offset"]
+        rows = np.flatnonzero(known & (ends > self.limit))
+        if len(rows) and self.context.clean:
+            below = np.flatnonzero(known & (ends > 0) & (ends <= self.limit))
+            rows = rows[rows > below[-1]] if len(below) else rows
+            oldest = self.context.log.store_timestamp_at(self._log_begins)
+            if self._log_begins > 0 and oldest > 0:
+                rows = rows[units["store_timestamp"][rows] >= oldest]
+        return rows
 
     def _is_of_another_log(self) -> bool:
         """Return whether the log has another record where one of the last compacted ones stood.
