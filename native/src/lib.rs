@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 24;
+const INTERFACE: u32 = 25;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -48,6 +48,7 @@ mod _kernels {
         put::interest::{concerns_any, concerns_columns},
         put::pieces::write_pieces,
         put::rows::{queue_offsets_of_rows, rows_of_columns, rows_of_messages},
+        read::mapsize::map_size,
         read::pieces::read_pieces,
         read::sound::{sound_columns, sound_messages},
         read::view::MessageView,

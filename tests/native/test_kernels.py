@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
+from reput.files.readmap import map_size
 from reput.files.system.disk import write_pieces
 from reput.files.system.vectoredread import read_pieces
 from reput.log.writer.appender import (
@@ -53,6 +54,7 @@ OTHERS = (
     concerns_any,
     concerns_columns,
     joined_texts,
+    map_size,
     queue_offsets_of_rows,
     read_pieces,
     read_whole,

@@ -22,9 +22,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.files.system.disk import write_pieces
+from reput.files.readmap import map_size
+from reput.files.system.disk import Disk, write_pieces
 from reput.files.system.vectoredread import read_pieces
 from reput.record import Encoder, Message
+from reput_consumequeue import plugin
 from reput_consumequeue.reader import queueread
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
 from reput_consumequeue.reader.mappedread import read_whole
@@ -211,9 +213,12 @@ def test_reads_that_end_at_a_limit_and_others(tmp_path_factory, sent, is_light, 
     stop = st.just(len(log)) | st.integers(0, len(log))
     known = window[: data.draw(stop, label="known")]
     file_size = data.draw(st.sampled_from([9, 9, 8]), label="bytes of the file now")
+    size_now = data.draw(
+        st.sampled_from([lambda: file_size, sized(path.with_name("mapped"), file_size)])
+    )
     other = window[:0], base, 9, lambda: 9
     end = base + data.draw(st.just(len(log)) | stop, label="end of the log")
-    mapped = end, (other, (known, base, 9, lambda: file_size))
+    mapped = end, (other, (known, base, 9, size_now))
     limits = (
         data.draw(st.integers(0, len(listed) + 1), label="wanted"),
         data.draw(st.sampled_from([0, total, total - 1, 1 << 40]) | st.integers(0, total + 1)),
@@ -246,6 +251,28 @@ def test_reads_that_end_at_a_limit_and_others(tmp_path_factory, sent, is_light, 
         assert not other.flags.writeable
     assert columns[1][8].tolist() == [each.physical_offset for each in found]
     assert columns[0].tobytes() == b"".join(each.record for each in found)
+
+
+def sized(path, size):
+    """What returns the size of a file that has so many bytes."""
+    path.write_bytes(bytes(size))
+    with path.open("rb") as file:
+        return map_size(None, file.fileno())
+
+
+def test_the_size_of_a_mapped_file_is_the_one_that_it_has_now(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(5_000))
+    with path.open("rb") as file:
+        made = Disk().map_to_read(file.fileno(), 5_000)
+        asked = made, file.fileno()
+        found, expected = map_size(*asked), map_size.__wrapped__(*asked)
+
+    for size in (5_000, 4_999, 0, 7):
+        os.truncate(path, size)
+        assert found() == expected() == size
+    for descriptor in (-1, 1 << 40, "1", asked[1]):  # the last one is closed
+        assert map_size(made, descriptor) == made.size
 
 
 # --------------------------------------------------------------------------- whole reads
@@ -374,8 +401,8 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed, monke
         with python_engine():
             expected = answers(store)
         with monkeypatch.context() as patch:
-            for name in ("read_loaded", "read_mapped"):
-                patch.setattr(queueread, name, lambda *_: None)
+            for module, name in ((plugin, "read_loaded"), (queueread, "read_mapped")):
+                patch.setattr(module, name, lambda *_: None)
             one_by_one = answers(store)
 
     assert found == expected == one_by_one

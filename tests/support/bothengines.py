@@ -14,7 +14,7 @@ import reput.engine
 # Before anything is replaced: a module that is loaded meanwhile would keep what it found.
 import reput.log.writer.commitlog
 import reput.store.operations.puts
-from reput.engine import REFERENCES
+from reput.engine import REFERENCES, compiled_of
 from reput.record import Decoder
 from reput.record.layout import HEADER_DTYPE
 from reput.record.text.topicdictionary import TopicDictionary
@@ -35,15 +35,20 @@ def is_kernel(value):
 @contextlib.contextmanager
 def python_engine():
     """Python's functions and classes in the place of all compiled ones, wherever imported."""
+    found = [
+        (module, attribute, value)
+        for name, module in list(sys.modules.items())
+        if name.startswith("reput")
+        for attribute, value in list(vars(module).items())
+    ]
+    kernels = [value for *_, value in found if is_kernel(value)]
+    references = {id(value): reference for value, reference in REFERENCES.items()}
+    references |= {id(value): value.__wrapped__ for value in kernels}
+    references |= {id(compiled_of(value)): value.__wrapped__ for value in kernels}
     with contextlib.ExitStack() as stack:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("reput"):
-                for attribute, value in list(vars(module).items()):
-                    if is_kernel(value):
-                        stack.enter_context(mock.patch.object(module, attribute, value.__wrapped__))
-                    elif isinstance(value, type) and value in REFERENCES:
-                        reference = REFERENCES[value]
-                        stack.enter_context(mock.patch.object(module, attribute, reference))
+        for module, attribute, value in found:
+            if id(value) in references:
+                stack.enter_context(mock.patch.object(module, attribute, references[id(value)]))
         yield
 
 

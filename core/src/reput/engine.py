@@ -25,10 +25,11 @@ from reput.installhints import install_command
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
-INTERFACE: Final = 24
+INTERFACE: Final = 25
 """Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must have
 the same number."""
 
+_COMPILED: Final = "__compiled__"
 _ENGINES: Final = ("native", "python")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C", bound=type)
@@ -117,7 +118,17 @@ def kernel(reference: _F) -> _F:
             return reference(*arguments, **named)
         return answer
 
+    setattr(call, _COMPILED, native)
     return cast("_F", call)
+
+
+def compiled_of(function: _F) -> _F:
+    """Return a function that `kernel` has marked as the engine has it, without a call in between.
+
+    Returns:
+        A function that may answer `NotImplemented`; the caller does without an answer then.
+    """
+    return getattr(function, _COMPILED, function)
 
 
 def reference_of(function: _F) -> _F:

@@ -1,5 +1,6 @@
 //! Records become messages again.
 
+pub mod mapsize;
 pub mod pieces;
 pub mod sound;
 pub mod view;

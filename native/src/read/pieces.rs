@@ -105,11 +105,15 @@ impl Source<'_> {
                 return rest.read(room);
             }
         };
-        // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what
-        // borrows it here is never dropped, so it is not closed.
-        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
-        read_some(&file, room, position)
+        read_some(&borrowed(descriptor), room, position)
     }
+}
+
+/// The file of a descriptor that is not negative.
+pub fn borrowed(descriptor: i32) -> ManuallyDrop<File> {
+    // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what borrows
+    // it here is never dropped, so it is not closed.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })
 }
 
 /// What may be read.

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::derive::window::{PLACES, Parts};
+use crate::read::mapsize::MapSize;
 use crate::read::pieces::{Bounds, PLACE_SIZE, Source};
 use crate::read::sound::Queue;
 use crate::read::view::MessageView;
@@ -61,6 +62,10 @@ pub fn read_whole<'py>(
         let Some(pieces) = pieces_of(&places, stride, &bounds)? else {
             return Ok(None);
         };
+        // What comes before the first copy takes as long as these loads.
+        for piece in pieces.iter().take(AHEAD) {
+            fetch(&data[piece.clone()]);
+        }
         let queue = Queue {
             topic: place.0.as_bytes(),
             queue_id: place.1,
@@ -121,7 +126,11 @@ fn part_of<'py>(
         if offset < base || !at.is_ok_and(|at| data.len().is_ok_and(|size| at < size)) {
             continue;
         }
-        let is_whole = size.call0()?.extract::<u64>()? >= whole_size;
+        let size_now = match size.cast::<MapSize>() {
+            Ok(known) => known.get().now().map_err(|_| Decline::ToPython)?,
+            Err(_) => size.call0()?.extract::<u64>()?,
+        };
+        let is_whole = size_now >= whole_size;
         let data = Column::of(&data)?;
         return Ok(is_whole.then_some((data, base)));
     }
@@ -170,6 +179,9 @@ fn fetch(bytes: &[u8]) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = bytes;
 }
+
+/// Records between the one that is copied and the one that is fetched meanwhile.
+const AHEAD: usize = 12;
 
 /// The records of a read, in a map. Its file may change, so a record is copied before it is looked
 /// at.
@@ -291,7 +303,6 @@ impl Records<'_> {
     /// records of a queue stand far from each other.
     #[inline]
     fn piece(&self, row: usize) -> &[u8] {
-        const AHEAD: usize = 12;
         if let Some(next) = self.pieces.get(row + AHEAD) {
             fetch(&self.data[next.clone()]);
         }

@@ -13,7 +13,7 @@ from openstores import bodies_in
 
 import reput
 from reput.status import ReadStatus
-from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin, plugin
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.reader import queueread
 from reput_testing import Driver, QuickDisk, SmallLog
@@ -80,8 +80,8 @@ def test_a_read_that_leaves_nothing_to_decide(
 ):
     asked = "T", 0, at, count, size
     with monkeypatch.context() as patch:
-        for name in ("read_loaded", "read_mapped"):
-            patch.setattr(queueread, name, lambda *_: None)
+        for module, name in ((plugin, "read_loaded"), (queueread, "read_mapped")):
+            patch.setattr(module, name, lambda *_: None)
         slowly = many.read(*asked)
     monkeypatch.setattr(queueread, "Collector", None)  # which decides
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import attrs
 import numpy as np
 
+from reput.engine import kernel
 from reput.files.preallocation import POPULATE_READ, populate
 from reput.signalsafe import new_lock
 
@@ -40,7 +41,7 @@ MAPPED_MIN: Final = 8
 
 _BLOCK_SIZE: Final = 1 << 18  # bytes that are loaded at once
 _SPREAD_MAX: Final = 1 << 16  # bytes of a file for each piece; more would load what nobody reads
-_MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
+_MAPS_MAX: Final = 8  # files; a map has two descriptors of its own
 _PARTS_MAX: Final = 4  # of one file: readers at as many places find what they have loaded
 _JOINED_MAX: Final = 64  # blocks on each side that join a part at once
 _SHORT_NOW: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -55,6 +56,8 @@ class _ReadMap:
     """Bytes of each block that were loaded once."""
     base: int
     """Where the file begins, in what its user counts by."""
+    size: Callable[[], int]
+    """Returns the bytes that the file has now."""
     ready: tuple[MappedPart, ...] = ()
     """Parts of `data` that were loaded, the last one first; replaced as a whole."""
 
@@ -99,7 +102,7 @@ class _ReadMap:
             high += size
             if size < _BLOCK_SIZE:
                 break
-        made = self.data[low:high], self.base + low, len(self.data), self.map.size
+        made = self.data[low:high], self.base + low, len(self.data), self.size
         self.ready = (made, *others[: _PARTS_MAX - 1])
 
 
@@ -143,7 +146,7 @@ class ReadMaps(Generic[_File]):
         found = self._maps.get(file)
         if found is None or len(found.data) < end:  # it may have grown since it was mapped
             found = self._made(file, base, size, end)
-        if found is None or found.map.size() < len(found.data):
+        if found is None or found.size() < len(found.data):
             return None
         if not found.load(start, end, min(limit, len(found.data))):
             return None
@@ -171,7 +174,7 @@ class ReadMaps(Generic[_File]):
                 return None
             data = np.frombuffer(made, np.uint8)
             loaded = [0] * -(-size // _BLOCK_SIZE)
-            found = _ReadMap(made, data, loaded, base)
+            found = _ReadMap(made, data, loaded, base, map_size(made, descriptor))
             with self._lock:
                 if self._works and self._forget_count == forget_count:
                     self._maps[file] = found
@@ -193,3 +196,14 @@ class ReadMaps(Generic[_File]):
             self._forget_count += 1
             self._maps.clear()
             self.parts = ()
+
+
+@kernel
+def map_size(made: mmap.mmap, descriptor: int) -> Callable[[], int]:
+    """Return what returns the size that the file of ``made`` has now.
+
+    Args:
+        made: a map, which keeps its file open.
+        descriptor: of the same file.
+    """
+    return made.size

@@ -119,7 +119,7 @@ class ReadColumns:
         )
 
     def __len__(self) -> int:
-        return len(self.batch)
+        return len(self.batch.topic_code)
 
     def __bool__(self) -> bool:
         return self.status is ReadStatus.FOUND

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import numpy as np
@@ -145,24 +145,16 @@ class DispatchBatch:
             end_offset: see `end_offset`. Nobody may write the arrays.
         """
         batch = _new(cls)
-        batch.window, batch.base_offset = window, 0
-        batch._places, batch._headers = places, header
-        batch.topic_code, batch.topics = topic_code, (topic,)
-        batch.end_offset, batch.finding = end_offset, None
-        batch._columns, batch._asked = {"physical_offset": places[-1]}, set()
+        batch.window, batch._places, batch._headers = window, places, header
+        batch.topic_code, batch.topics, batch.end_offset = topic_code, (topic,), end_offset
         return batch
 
-    def __getattr__(self, name: str) -> npt.NDArray[Any]:
-        """Return an array that a batch of `of_records` has not made yet."""
-        found: npt.NDArray[Any]
-        if name == "start":
-            found = self._places[SpanRow.START]
-        elif name == "size":
-            found = self._places[SpanRow.SIZE]
-        elif name == "_header":
-            found = self._headers(self.window)
-        else:
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that a batch of `of_records` has not made yet."""
+        make = _LATER.get(name)
+        if make is None:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        found = make(self)
         setattr(self, name, found)
         return found
 
@@ -364,6 +356,16 @@ class DispatchBatch:
 
 
 _FIXED = frozenset({"start", "size", "physical_offset", "topic_code"})
+_LATER: Final[dict[str, Callable[[Any], Any]]] = {
+    "base_offset": lambda batch: 0,
+    "finding": lambda batch: None,
+    "start": lambda batch: batch._places[SpanRow.START],
+    "size": lambda batch: batch._places[SpanRow.SIZE],
+    "_header": lambda batch: batch._headers(batch.window),
+    "_columns": lambda batch: {"physical_offset": batch._places[-1]},
+    "_asked": lambda batch: set(),
+}
+"""What makes the attributes that most batches of `of_records` are never asked for."""
 
 
 # --------------------------------------------------------------------------- queues of a batch

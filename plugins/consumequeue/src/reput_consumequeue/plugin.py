@@ -39,6 +39,7 @@ from reput_consumequeue.queue.recovery import correct_min_offset, recover, trunc
 from reput_consumequeue.queue.unitwrites import UnitWrites
 from reput_consumequeue.queuefiles import first_size
 from reput_consumequeue.queuelist import QUEUE_ID_MAX, Listed, listed
+from reput_consumequeue.reader.mappedread import read_loaded
 from reput_consumequeue.reader.queueread import read
 from reput_consumequeue.reader.readahead import FilterReadAhead
 from reput_consumequeue.reader.tailingreader import TailingReader
@@ -407,6 +408,9 @@ class ConsumeQueuePlugin(reput.Plugin):
         is_own = self.context.writable or self.derived is not None
         if filter is None and is_own and not queue.is_batch:
             log = self.context.log
+            found = read_loaded(queue, log, queue_offset, max_count, max_bytes, as_columns)
+            if found is not None:
+                return found
             return read(queue, log, queue_offset, max_count, max_bytes, None, as_columns)
         if isinstance(queue, BatchQueue):
             asked_for = queue_offset, max_count, max_bytes, filter, as_columns

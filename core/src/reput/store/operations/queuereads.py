@@ -108,7 +108,8 @@ class QueueReads:
             max_bytes = whole_number("max_bytes", max_bytes)
         chosen = None if filter is None else self._chosen(filter, topic)
         active = self._active
-        by_columns = as_columns is not False and flag_argument("as_columns", as_columns)
+        flag: Any = as_columns
+        by_columns = flag is True or (flag is not False and flag_argument("as_columns", flag))
         for name, read, knows_filters in active.readers:
             if name == self._asker:
                 continue

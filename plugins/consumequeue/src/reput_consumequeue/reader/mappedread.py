@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from reput.engine import kernel
-from reput.files import read_pieces
+from reput.engine import compiled_of, kernel
+from reput.files import MAPPED_MIN, read_pieces
 from reput.plugin import ReadColumns, ReadResult
 from reput.record import DispatchBatch, SpanRow, cut_window
 from reput.status import ReadStatus
@@ -59,8 +59,10 @@ def read_loaded(
     # The way of most reads: no call and no object that can be spared.
     mapped = log.mapped()
     low, high = queue.min_offset, queue.max_offset
-    if not mapped[1] or not low <= queue_offset < high or (as_columns and queue.is_light):
+    if not mapped[1] or not low <= queue_offset < high or max_count < MAPPED_MIN:
         return None
+    if as_columns and queue.is_light:
+        return None  # see `read_mapped`
     files = queue.files
     file = files.file_of(queue_offset)
     if file is None:
@@ -75,7 +77,7 @@ def read_loaded(
     try:
         found = files.shared.pool.call(
             path,
-            read_whole,
+            _compiled,
             (queue_offset - base) * UNIT_SIZE,
             (max_count + 1 if max_count < known else known) * UNIT_SIZE,
             UNIT_SIZE,
@@ -86,7 +88,9 @@ def read_loaded(
         )
     except FileNotFoundError:  # trimmed in the meantime
         return None
-    return None if found is None else _answer(queue, queue_offset, low, high, found, as_columns)
+    if found is None or found is NotImplemented:
+        return None
+    return _answer(queue, queue_offset, low, high, found, as_columns)
 
 
 def read_mapped(
@@ -209,6 +213,9 @@ def read_whole(
     rows.setflags(write=False)
     end = int(offsets[-1] + cut[SpanRow.SIZE, -1])
     return np.frombuffer(records, np.uint8), rows, end
+
+
+_compiled: Final = compiled_of(read_whole)
 
 
 def _places(source: int | bytes, position: int, size: int) -> bytes:

@@ -20,12 +20,7 @@ from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reader.collector import Collector
-from reput_consumequeue.reader.mappedread import (
-    MAX_BYTES_HIGHEST,
-    MAX_BYTES_LOWEST,
-    read_loaded,
-    read_mapped,
-)
+from reput_consumequeue.reader.mappedread import MAX_BYTES_HIGHEST, MAX_BYTES_LOWEST, read_mapped
 from reput_consumequeue.reader.resultbuffers import ColumnBuffer, MessageBuffer
 
 if TYPE_CHECKING:
@@ -51,11 +46,10 @@ def read(
     make_scout: Callable[[], FilterReadAhead] | None,
     as_columns: bool,
 ) -> ReadResult | ReadColumns:
-    """Answer `reput_read` for one queue; ``make_scout`` is for a read with a filter."""
-    if make_scout is None and max_count >= MAPPED_MIN:
-        answer = read_loaded(queue, log, queue_offset, max_count, max_bytes, as_columns)
-        if answer is not None:
-            return answer
+    """Answer `reput_read` for one queue; ``make_scout`` is for a read with a filter.
+
+    `read_loaded` answers most reads without a filter, and is asked first.
+    """
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
