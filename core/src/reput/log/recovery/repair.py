@@ -58,6 +58,7 @@ __all__ = ["Reflush", "fill", "repair"]
 
 _COPY_SIZE: Final = 1 << 20
 _BESIDE_MIN: Final = 4 << 20  # bytes to flush; for fewer a thread saves nothing
+_THREADS_MAX: Final = 4
 _FILLER_MAX: Final = 4 << 20
 """Most bytes of one filler record, so that readers need not hold more at once."""
 _LAST_MIN: Final = RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
@@ -220,6 +221,8 @@ class _Repair:
 class Reflush:
     """Writes bytes of the log again and flushes them, beside other work if they are many.
 
+    A flush mostly waits for the disk, so that the bytes of another file are written meanwhile.
+
     What recovery read may be only in the page cache. A flush alone does not prove otherwise: after
     a failed flush the system may take the bytes for written.
     """
@@ -227,9 +230,14 @@ class Reflush:
     _disk: Disk
     _left: list[tuple[str, int, int]]
     """Path of each file that is not flushed yet, and its file positions ``[start, end)``."""
-    _thread: PeriodicThread | None = attrs.field(init=False, default=None)
-    _failure: BaseException | None = attrs.field(init=False, default=None)
+    _unclaimed: list[tuple[str, int, int]] = attrs.field(init=False)
+    """Those of them that no thread has begun to write."""
+    _threads: list[PeriodicThread] = attrs.field(init=False, factory=list)
+    _failures: list[BaseException] = attrs.field(init=False, factory=list)
     _is_given_up: bool = attrs.field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._unclaimed = [*self._left]
 
     @classmethod
     def of(cls, log: LogReader, start: int, end: int, disk: Disk) -> Reflush:
@@ -244,21 +252,23 @@ class Reflush:
         )
 
     def start(self) -> None:
-        """Begin on a thread of its own, if that is worth a thread."""
-        if sum(end - start for _, start, end in self._left) >= _BESIDE_MIN:
-            self._thread = PeriodicThread("reput-reflush", 0, self._round)
+        """Begin on threads of its own, if that is worth a thread."""
+        if sum(end - start for _, start, end in self._left) < _BESIDE_MIN:
+            return
+        for _ in self._left[:_THREADS_MAX]:
+            self._threads.append(PeriodicThread("reput-reflush", 0, self._round))
             with contextlib.suppress(RuntimeError):  # no thread can be started now
-                self._thread.start()
+                self._threads[-1].start()
 
     def stop(self) -> None:
-        """End the thread, though not all is on disk."""
+        """End the threads, though not all is on disk."""
         self._is_given_up = True
         self._end()
 
     def _end(self) -> None:
-        """End the thread after the file that it writes."""
-        if self._thread is not None:
-            self._thread.stop()
+        """End each thread after the file that it writes."""
+        for thread in self._threads:
+            thread.stop()
 
     def wait(self) -> None:
         """Return when all is on disk.
@@ -267,22 +277,37 @@ class Reflush:
             OSError: it may not be on disk. If the disk was full, the next call goes on; otherwise
                 nothing is flushed again.
         """
+        if self._failures:
+            self._end()
+            if all(map(is_disk_full, self._failures)):
+                self._failures.clear()
+                self._unclaimed = [*self._left]
+        self._write_unclaimed()
         self._end()
-        if self._failure is not None and is_disk_full(self._failure):
-            self._failure = None
-        while self._failure is None and self._left:
-            self._round()
-        if self._failure is not None:
-            raise self._failure
+        self._unclaimed = [*self._left]  # what an exception of a signal handler interrupted
+        self._write_unclaimed()
+        for failure in sorted(self._failures, key=is_disk_full):  # a full disk last
+            raise failure
+
+    def _write_unclaimed(self) -> None:
+        while self._round():
+            pass
 
     def _round(self) -> bool:
-        try:
-            self._write(*self._left[0])
-        except BaseException as error:  # raised by `wait`
-            self._failure = error
+        """Write one file; return whether that was done, so that the next one may follow."""
+        if self._failures or not self._unclaimed:
             return False
-        del self._left[0]
-        return bool(self._left)
+        try:
+            file = self._unclaimed.pop(0)
+        except IndexError:  # another thread was faster
+            return False
+        try:
+            self._write(*file)
+        except BaseException as error:  # raised by `wait`
+            self._failures.append(error)
+            return False
+        self._left.remove(file)
+        return True
 
     def _write(self, path: str, start: int, end: int) -> None:
         disk, buffer = self._disk, memoryview(bytearray(min(_COPY_SIZE, end - start)))

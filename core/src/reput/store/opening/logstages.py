@@ -51,6 +51,11 @@ class LogFindings:
     reflush: Reflush | None = None
     """Brings the log to disk while plugins catch up; None if it is there."""
 
+    def start_flush(self) -> None:
+        """Begin to bring the log to disk beside other work."""
+        if self.reflush is not None:
+            self.reflush.start()
+
     def wait_flushed(self) -> None:
         """Return when the log is on disk up to the end that was found.
 

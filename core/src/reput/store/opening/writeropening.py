@@ -151,7 +151,6 @@ def repair_log(
         reflush = Reflush.of(found.log, *offsets, request.disk)
         request.undoing.when_failed.append(reflush.stop)
         if _may_flush_later(request, locked, settings):
-            reflush.start()
             found = attrs.evolve(found, reflush=reflush)
         else:
             reflush.wait()
@@ -264,6 +263,9 @@ def start_writing(
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
     lower = plugin_flusher.lower_checkpoint
     opener = open_plugins(request, locked, settings, found, log, board, floors, point, lower)
+    # Not before: a plugin that removes a file would wait for the disk's journal, and this for the
+    # flushed bytes.
+    found.start_flush()
     request.undoing.when_failed.append(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)

@@ -57,6 +57,8 @@ class IndexFiles:
     # one of another. Taken before `lock`.
     _writing: threading.Lock = attrs.field(factory=threading.Lock)
     _unflushed: DirtyFiles[IndexFile] = attrs.field(init=False)
+    _removed: str = attrs.field(default="", init=False)
+    """Path of the last file of all, whose removal may not be on disk; else empty."""
     _full_timestamps: list[int] = attrs.field(factory=list)
     """End times of full files flushed since `flushed_timestamp` was set."""
 
@@ -218,6 +220,11 @@ class IndexFiles:
             header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
+        if self._removed not in ("", path):
+            # A power cut must not leave files of both names. With one name it leaves one of them,
+            # which is cut again, as no progress was made with either. So this waits for no disk.
+            self.disk.flush_directory(self.directory)
+        self._removed = ""
         size = self.geometry.position_of_item(1) if self.grows else self.geometry.file_size
         create_file(self.disk, path, size, aside=self.scratch)
         self.pool.forget(path)  # the file of an attempt that failed after it was named
@@ -317,8 +324,11 @@ class IndexFiles:
         self._unflushed.named(self.directory, os.path.dirname(self.directory))
         self.pool.forget(file.path)
         self.disk.remove(file.path)
-        # Flushed one by one: a power cut must not leave a gap.
-        self.disk.flush_directory(self.directory)
+        if self.files:
+            # Flushed one by one: a power cut must not leave a gap.
+            self.disk.flush_directory(self.directory)
+        else:
+            self._removed = file.path
         logger.info("removed file=%s", file.path)
 
 
