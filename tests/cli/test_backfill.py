@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from openstores import is_written, until
+from openstores import is_written, only_hangs, until
 
 import reput
 from reput.files import Disk
@@ -138,11 +138,13 @@ def test_a_plugin_has_all_of_the_log_when_its_files_are_on_disk(
     run, plugin_store, monkeypatch
 ) -> None:
     path = plugin_store("first", dispatch={"stall_ms": 100})
+    hangs = only_hangs(monkeypatch, ("notes", "reput_flush"))
     plugins, may_return = importlib.import_module("cli_test_plugins"), threading.Event()
     hang = reput.hookimpl(lambda self: may_return.wait(60))
     monkeypatch.setattr(plugins.NotesPlugin, "reput_flush", hang, raising=False)
 
     hanging = run("backfill", path, "notes")
+    hangs.clear()
     may_return.set()
     until(lambda: not is_written(path))
     again = run("backfill", path, "notes")

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from openstores import is_written, plugin, put, state_of, until
+from openstores import is_written, only_hangs, plugin, put, state_of, until
 
 import reput
 from reput.dispatch.runtime import hookcalls
@@ -22,6 +22,7 @@ CONFIG = {
     "commitlog": {"file_size": 65_536},
     "dispatch": {"stall_ms": 100},
 }
+HOOKS = ("reput_flush", "reput_work", "reput_dispatch", "reput_enrich")
 OPENING = """
 import sys
 import reput
@@ -41,6 +42,11 @@ pytestmark = [
     ),
     pytest.mark.shows("hanging-plugin"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_hangs(monkeypatch):
+    only_hangs(monkeypatch, *(("stuck", hook) for hook in HOOKS))
 
 
 class StuckPlugin(reput.Plugin):
@@ -94,7 +100,7 @@ class StuckPlugin(reput.Plugin):
         self.left = True
 
 
-@pytest.mark.parametrize("hook", ["reput_flush", "reput_work", "reput_dispatch", "reput_enrich"])
+@pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.costly
 def test_a_second_writer_waits_for_the_thread_that_a_closed_store_left_behind(tmp_path, hook):
     stuck = StuckPlugin(hook)

@@ -8,9 +8,10 @@ import threading
 
 import numpy as np
 import pytest
-from openstores import is_written, plugin, put, state_of, until
+from openstores import is_written, only_hangs, plugin, put, state_of, until
 
 import reput
+from reput.dispatch.pluginopener import PluginOpener
 from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
 from reput.plugin.readresults import QueueInfo
 from reput_testing.crashes.storeinternals import store_internals
@@ -20,7 +21,7 @@ QUICK = {
     "dispatch": {"retry_count": 2},
 }
 HANGS = {"stall_ms": 100}
-"""For tests in which a plugin does not return; in others a slow machine must not look like that."""
+"""For tests in which a plugin does not return, and `only_hangs` names it."""
 EVERYTHING = [
     ValueError("broken"),
     SystemExit(3),
@@ -342,8 +343,10 @@ class Gate:
 
 
 @pytest.mark.parametrize("hook", ["reput_dispatch", "reput_enrich", "reput_arrive", "reput_flush"])
-def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(tmp_path, hook):
-    gate, witness = Gate(), Witness()
+def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(
+    tmp_path, hook, monkeypatch
+):
+    gate, witness, hanging = Gate(), Witness(), only_hangs(monkeypatch, ("hung", hook))
     hooks = {
         "reput_dispatch": lambda self, batch: None,
         "reput_flush": lambda self: None,
@@ -367,6 +370,7 @@ def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(tmp_pat
             with contextlib.suppress(PluginFlushError):  # where some of it was not flushed before
                 store.flush()
 
+        hanging.clear()
         gate.open.set()
 
         until(lambda: state_of(store, "hung").state == "running")
@@ -375,7 +379,8 @@ def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(tmp_pat
         assert witness.seen == offsets
 
 
-def test_a_store_closes_while_a_plugin_hangs_as_it_is_closed(tmp_path):
+def test_a_store_closes_while_a_plugin_hangs_as_it_is_closed(tmp_path, monkeypatch):
+    only_hangs(monkeypatch, ("hung", "reput_close"))
     gate, witness = Gate(), Witness()
     hooks = {"reput_dispatch": lambda self, batch: None, "reput_close": lambda self: gate()}
     store = open_with(tmp_path, plugin("hung", **hooks), witness, rules=HANGS)
@@ -397,9 +402,15 @@ def test_a_store_closes_while_a_plugin_hangs_as_it_is_closed(tmp_path):
 def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_opening(
     tmp_path, monkeypatch
 ):
-    gate, witness = Gate(), Witness()
-    monkeypatch.setattr("reput.dispatch.pluginopener.OPEN_SECONDS", 0.1)
+    gate, witness, call = Gate(), Witness(), PluginOpener._call
+    only_hangs(monkeypatch)
 
+    def called(opener, name, *rest):
+        seconds = 0.1 if name == "hung" else 60.0
+        monkeypatch.setattr("reput.dispatch.pluginopener.OPEN_SECONDS", seconds)
+        return call(opener, name, *rest)
+
+    monkeypatch.setattr(PluginOpener, "_call", called)
     hung = plugin("hung", reput_recover=lambda self: gate())
     with open_with(tmp_path, hung, witness, rules=HANGS) as store:
         assert "has not returned" in state_of(store, "hung").last_error
@@ -412,7 +423,8 @@ def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_ope
     assert witness.seen == offsets
 
 
-def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path):
+def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path, monkeypatch):
+    only_hangs(monkeypatch)
     pause = threading.Event()
     slow = plugin("slow", reput_dispatch=lambda self, batch: pause.wait(0.01))
     witness = Witness()

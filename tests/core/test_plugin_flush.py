@@ -7,7 +7,7 @@ import sys
 import threading
 
 import pytest
-from openstores import plugin, put, state_of, until
+from openstores import only_hangs, plugin, put, state_of, until
 
 import reput
 from reput.dispatch.runtime import pluginflusher
@@ -26,8 +26,9 @@ CONFIG = {
     "commitlog": {
         "file_size": 65_536,
     },
-    "dispatch": {"stall_ms": 200},
 }
+HANGS = {"stall_ms": 200}
+"""For tests in which a call does not return, and `hanging` names it."""
 
 pytestmark = [
     pytest.mark.usefixtures("quiet"),
@@ -37,6 +38,13 @@ pytestmark = [
     ),
     pytest.mark.shows("plugin-flush"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def hanging(monkeypatch):
+    """Calls that may count as hanging: others do not, however slow the machine is."""
+    calls = [(name, "reput_flush") for name in ("slow", "files", "any")]
+    return only_hangs(monkeypatch, ("worker", "reput_work"), *calls)
 
 
 class SlowPlugin(reput.Plugin):
@@ -78,7 +86,7 @@ class QueueKeeper(SlowPlugin):
 
 
 def open_with(path, *plugins, rules=None, **options):
-    config = {**CONFIG, "dispatch": {**CONFIG["dispatch"], **(rules or {})}}
+    config = {**CONFIG, "dispatch": rules or {}}
     return reput.open(path, plugins=plugins, config=config, **options)
 
 
@@ -109,7 +117,7 @@ def in_background(function):
 @pytest.mark.parametrize(("way", "kind"), [("flush", SlowPlugin), ("close", QueueKeeper)])
 def test_it_covers_what_was_dispatched_while_an_older_one_was_running(tmp_path, way, kind):
     slow = kind()
-    store = open_with(tmp_path, slow, rules={"stall_ms": 60_000})
+    store = open_with(tmp_path, slow)
     put(store, 5)
     assert store.wait_dispatched(10)
     older, _ = in_background(store.flush)
@@ -132,7 +140,7 @@ def test_it_covers_what_was_dispatched_while_an_older_one_was_running(tmp_path, 
 
 def test_queues_that_are_dispatched_and_not_flushed_leave_abort(tmp_path):
     slow = QueueKeeper()
-    store = open_with(tmp_path, slow)
+    store = open_with(tmp_path, slow, rules=HANGS)
     put(store, 5)
     assert store.wait_dispatched(10)
 
@@ -161,9 +169,9 @@ def test_queues_of_a_suspended_plugin_leave_abort_if_they_are_behind(tmp_path, i
         assert store.clean
 
 
-def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_path):
+def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_path, hanging):
     slow, other = SlowPlugin(), plugin("other", reput_dispatch=lambda self, batch: None)
-    with open_with(tmp_path, slow, other) as store:
+    with open_with(tmp_path, slow, other, rules=HANGS) as store:
         put(store, 5)
         assert store.wait_dispatched(10)
         end = store.log.max_physical_offset
@@ -176,6 +184,7 @@ def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_p
         with pytest.raises(PluginFlushError, match="'slow'"):
             store.flush()  # it still does
 
+        hanging.clear()
         slow.may_return.set()
         until(lambda: slow.flushed_to)
         store.suspend_plugin("slow")
@@ -184,7 +193,7 @@ def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_p
 
 def test_the_others_are_recorded_while_one_is_waited_for(tmp_path):
     slow, other = SlowPlugin(), plugin("other", reput_dispatch=lambda self, batch: None)
-    with open_with(tmp_path, slow, other, rules={"stall_ms": 60_000}) as store:
+    with open_with(tmp_path, slow, other) as store:
         put(store, 5)
         assert store.wait_dispatched(10)
         waiting, _ = in_background(store.flush)
@@ -252,7 +261,7 @@ def test_a_flush_waits_for_a_slice_of_the_plugins_own_work(tmp_path):
         steps.append("worked")
 
     worker = plugin("worker", reput_work=work, reput_flush=lambda self: steps.append("flushed"))
-    with open_with(tmp_path, worker, rules={"stall_ms": 60_000}) as store:
+    with open_with(tmp_path, worker) as store:
         assert inside.wait(10)
         flushing, raised = in_background(store.flush)
         until(lambda: len(store_internals(store).members.board.runners["worker"].calls) == 2)
@@ -265,7 +274,7 @@ def test_a_flush_waits_for_a_slice_of_the_plugins_own_work(tmp_path):
         assert raised == []
 
 
-def test_a_flush_names_the_plugin_whose_work_hangs(tmp_path):
+def test_a_flush_names_the_plugin_whose_work_hangs(tmp_path, hanging):
     inside, may_return = threading.Event(), threading.Event()
 
     def work(self, now):
@@ -273,12 +282,13 @@ def test_a_flush_names_the_plugin_whose_work_hangs(tmp_path):
         assert may_return.wait(60)
 
     worker = plugin("worker", reput_work=work, reput_flush=lambda self: None)
-    with open_with(tmp_path, worker) as store:
+    with open_with(tmp_path, worker, rules=HANGS) as store:
         assert inside.wait(10)
 
         with pytest.raises(PluginFlushError, match=r"'worker': .*reput_work has not returned"):
             store.flush()
 
+        hanging.clear()
         may_return.set()
         until(lambda: state_of(store, "worker").state == "running")
         store.flush()
@@ -319,7 +329,7 @@ def test_a_plugin_that_asks_for_a_flush_while_it_is_flushed_is_told_so(tmp_path)
             errors.append(str(error))
 
     inner = plugin("inner", reput_dispatch=lambda self, batch: None, reput_flush=flush)
-    stores = [open_with(tmp_path, inner, rules={"stall_ms": 60_000})]
+    stores = [open_with(tmp_path, inner)]
     with stores[0] as store:
         put(store, 1)
         assert store.wait_dispatched(10)
@@ -377,7 +387,7 @@ class FilesPlugin(reput.Plugin):
 
 def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
     disk = SlowDisk(0.15)  # three quarters of what counts as hanging, for each of the files
-    with open_with(tmp_path, FilesPlugin(), disk=disk) as store:
+    with open_with(tmp_path, FilesPlugin(), disk=disk, rules=HANGS) as store:
         put(store, 3)
         assert store.wait_dispatched(10)
         before = disk.now
@@ -554,7 +564,7 @@ class FailingFirst(SlowPlugin):
 
 def test_a_flush_that_waits_behind_one_that_fails_is_not_made(tmp_path):
     slow = FailingFirst()
-    with open_with(tmp_path, slow, rules={"stall_ms": 60_000}) as store:
+    with open_with(tmp_path, slow) as store:
         put(store, 5)
         assert store.wait_dispatched(10)
         older, _ = in_background(store.flush)

@@ -7,7 +7,7 @@ import os
 import threading
 
 import pytest
-from openstores import plugin, put, state_of, until
+from openstores import only_hangs, plugin, put, state_of, until
 
 import reput
 from reput.dispatch.runtime.pluginstate import Stopped
@@ -31,6 +31,11 @@ pytestmark = [
     ),
     pytest.mark.shows("plugin-fault"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_hangs(monkeypatch):
+    only_hangs(monkeypatch, ("late", "reput_dispatch"))
 
 
 class LateFailure(reput.Plugin):

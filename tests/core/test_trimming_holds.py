@@ -6,7 +6,7 @@ import errno
 import threading
 
 import pytest
-from openstores import state_of, until
+from openstores import only_hangs, state_of, until
 from trimmedstores import (
     SIZE,
     Deriving,
@@ -244,15 +244,22 @@ def test_one_that_fails_when_it_is_told_is_suspended_and_the_others_are_told(tmp
         assert state_of(store, "bad").state == "suspended"
 
 
-def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path):
-    gate = threading.Event()
-    plugin = Notes(needs=lambda: gate.wait(30) and None)
+def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path, monkeypatch):
+    gate, hanging = threading.Event(), only_hangs(monkeypatch)
+
+    def needs():
+        if not gate.is_set():
+            hanging.add(("notes", "reput_hold"))  # from here on: its thread may begin late
+        assert gate.wait(30)
+
+    plugin = Notes(needs=needs)
     try:
         options = {"threads": True, "rules": {"stall_ms": 100}}
         with open_with(tmp_path, plugin, Deriving(), **options) as store:
             fill(store, 4)
             held = keep(store, 1)
             state = state_of(store, "notes").state
+            hanging.clear()
             gate.set()
             until(lambda: keep(store, 1).min_physical_offset == 3 * SIZE)
             back = state_of(store, "notes").state

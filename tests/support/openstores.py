@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import reput
+from reput.dispatch.runtime.hookcalls import Call
 from reput.files import Disk
 from reput.store.directory.storelock import StoreLock
 
@@ -37,6 +38,17 @@ def state_of(store, name):
 def is_written(root):
     """Whether somebody has the store open for writing, or may still write it."""
     return StoreLock(f"{root}/lock", str(root), Disk()).is_taken()
+
+
+def only_hangs(monkeypatch, *calls):
+    """Let only these calls count as hanging: pairs of plugin and hook, in a set that may change.
+
+    On a busy machine each thread may stand still for longer than ``stall_ms``.
+    """
+    hanging, idle_seconds = set(calls), Call.idle_seconds.fget
+    idle = property(lambda c: idle_seconds(c) if (c.plugin, c.hook) in hanging else 0.0)
+    monkeypatch.setattr(Call, "idle_seconds", idle)
+    return hanging
 
 
 def until(condition):
