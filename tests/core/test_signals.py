@@ -478,10 +478,14 @@ def test_a_thread_is_waited_for_after_an_exception_has_ended_the_waiting():
     thread.start()
     assert inside.wait(10)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+    def stop():
+        signal.setitimer(signal.ITIMER_REAL, 0.05)  # here: it comes inside of the block below
+        thread.stop()
+
     try:
         with pytest.raises(KeyboardInterrupt):
-            thread.stop()
+            stop()
     finally:
         signal.signal(signal.SIGALRM, before)
     threading.Timer(0.1, may_end.set).start()

@@ -8,6 +8,7 @@ import shutil
 import threading
 
 import pytest
+from openstores import until
 from statefiles import put_value, value_of
 from trimmedstores import (
     SIZE,
@@ -143,7 +144,8 @@ def test_a_plugin_that_is_stopped_while_it_trims_gives_up_at_once(tmp_path, chan
         # The change waits for the plugin, and has the lock that the plugin waits for.
         changing = threading.Thread(target=lambda: getattr(store, change)("trimming"))
         changing.start()
-        threading.Timer(0.1, gate.set).start()
+        until(lambda: not store_internals(store).loop.board.runners["trimming"].is_active)
+        gate.set()
         changing.join(10)
 
         assert not changing.is_alive()
