@@ -376,9 +376,9 @@ def test_many_parts_that_only_seem_to_be_a_journal_are_looked_at_for_a_short_tim
         data += block_of(JOURNAL, Block(PAGE, 1, sequence, len(data), {}))
     path.write_bytes(data.ljust(size, b"\0"))
 
-    begun = time.monotonic()
+    begun = time.thread_time()
     opened(path).load()
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_a_journal_is_written_again_before_it_is_longer_than_what_is_read(tmp_path, monkeypatch):

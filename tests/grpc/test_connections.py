@@ -284,13 +284,12 @@ def test_calls_that_wait_end_with_the_server():
         while not service.figures().waiting_count:
             pause.wait(0.01)
 
-        began = time.monotonic()
         broker.__exit__(None, None, None)
 
         with pytest.raises(grpc.RpcError) as failed:
             poll.result(WAIT)
+        # After 25 s it would have got an answer without messages.
         assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
-        assert time.monotonic() - began < 15
         broker.__enter__()  # for the end of the block
 
 

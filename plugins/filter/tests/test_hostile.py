@@ -16,7 +16,7 @@ import reput_filter
 from reput_filter import ExpressionError
 
 SIZE = 65_536
-SECONDS = 3.0  # a hundred times what each takes; what is quadratic takes minutes
+SECONDS = 3.0  # of processor time: a hundred times what each takes; what is quadratic takes minutes
 
 TOO_DEEP = {
     "parentheses": "(" * 20_000,
@@ -57,19 +57,19 @@ def refused(text):
 
 @pytest.mark.parametrize("name", TOO_DEEP)
 def test_deep_nesting_is_refused_at_its_place(name):
-    start = time.perf_counter()
+    start = time.thread_time()
 
     error = refused(TOO_DEEP[name])
 
     assert re.fullmatch("nested more than (64|128) deep", error.reason)
     assert 0 < error.column < 2000
-    assert time.perf_counter() - start < SECONDS
+    assert time.thread_time() - start < SECONDS
 
 
 @pytest.mark.parametrize("name", LONG_BUT_FLAT)
 def test_long_expressions_compile_and_run_in_time_that_grows_with_them(name):
     rows = [{"a": "1"}, {"a": "x" * 3000}, {}] * 10
-    start = time.perf_counter()
+    start = time.thread_time()
 
     expression = reput_filter.compile(LONG_BUT_FLAT[name])
 
@@ -77,16 +77,16 @@ def test_long_expressions_compile_and_run_in_time_that_grows_with_them(name):
     at_once = [found for batch in batches_of(rows) for found in expression.matches_batch(batch)]
     assert at_once == one_by_one
     assert pickle.loads(pickle.dumps(expression)) == expression
-    assert time.perf_counter() - start < SECONDS * 5
+    assert time.thread_time() - start < SECONDS * 5
 
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_expressions_are_refused_soon(name):
-    start = time.perf_counter()
+    start = time.thread_time()
 
     refused(MALFORMED[name])
 
-    assert time.perf_counter() - start < SECONDS
+    assert time.thread_time() - start < SECONDS
 
 
 def test_megabytes_are_refused_unread():
@@ -99,7 +99,7 @@ def test_megabytes_are_refused_unread():
 def test_values_that_are_long_do_not_make_a_condition_slow():
     digits = "1" * 30_000
     rows = [{"a": digits + "x"}, {"a": digits}, {"a": "a" * 30_000}, {"a": " " * 30_000 + "1"}]
-    start = time.perf_counter()
+    start = time.thread_time()
 
     for text in ("a > 5", "a > 5.5", "a CONTAINS 'aaaaaaaaaaaab'", "a = TRUE", "a > b OR a < 1e3"):
         expression = reput_filter.compile(text)
@@ -108,7 +108,7 @@ def test_values_that_are_long_do_not_make_a_condition_slow():
             found for batch in batches_of(rows) for found in expression.matches_batch(batch)
         ] == expected
 
-    assert time.perf_counter() - start < SECONDS
+    assert time.thread_time() - start < SECONDS
 
 
 @settings(max_examples=300, deadline=None)
