@@ -62,6 +62,10 @@ class PluginOpener:
     """Topics that have batch queues."""
     lower_checkpoint: Callable[..., None] = lambda **most: None
     """Lowers fields of the checkpoint; see `PluginFlusher`. Does nothing in a read-only store."""
+    _on_disk: StateFile = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.state.again(), takes_self=True)
+    )
+    """The state file as another process may have written it; kept, as its journal may be long."""
 
     def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
         """Return the runner of a plugin of ``plugins`` that is to be opened."""
@@ -185,8 +189,7 @@ class PluginOpener:
             light_queues=self.log.config.max_light_queues > 0,
             batch_topics=self.batch_topics,
             grows=self.log.files.grows,
-            # Read from disk, where another process may write it.
-            recorded=lambda: ProgressEntry(self.state.again(), name).recorded(),
+            recorded=ProgressEntry(self._on_disk, name).recorded,
             queue_floors=self.floors,
             time_runs=TimeRuns(self.state, is_writer=self.writable),
             notes=StateNotes(name, self.state, writable=self.writable),
