@@ -196,7 +196,9 @@ class Wheel:
     def next_tick(self, tick: int) -> int | None:
         """Return the earliest tick from ``tick`` on that has records; None without one."""
         aside = min((each for each in self.aside if each >= tick), default=None)
-        for ahead in _LOOK_AHEAD:
+        # Where few pages are in use, all their slots are looked at sooner than so many ticks.
+        used_count = int(np.count_nonzero(self._used)) * _SLOTS_PER_PAGE
+        for ahead in _LOOK_AHEAD[: 1 + (used_count > _LOOK_AHEAD[1])]:
             wanted = np.arange(tick, tick + min(ahead, self.slot_count))
             hits = np.flatnonzero(self._slots["tick"][wanted % self.slot_count] == wanted)
             hits = hits[wanted[hits] > 0]
