@@ -507,7 +507,8 @@ def test_files_that_are_missing_after_one_that_is_not_full_are_filled_one_by_one
     assert worst is None or worst == Severity.NOTICE
 
 
-def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path):
+@pytest.mark.parametrize("damaged", ["checkpoint", "note"])
+def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path, damaged):
     pytest.importorskip("reput_compaction")
     root = tmp_path / "store"
     config = {"commitlog": {"file_size": 4096}, "compaction": {"topics": ["facts"]}}
@@ -523,13 +524,20 @@ def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path):
         store.wait_dispatched()
         store.flush()
         assert store.trim_log(8192).min_physical_offset == 8192
-    (root / "checkpoint").write_bytes(b"short")
+    if damaged == "checkpoint":
+        (root / "checkpoint").write_bytes(b"short")
+    else:
+        (note,) = (root / "reput/compaction/facts/0").glob("0*")
+        data = bytearray(note.read_bytes())
+        data[36:40] = b"\x7f" * 4  # the queue offset of the third message
+        note.write_bytes(data)
 
     repair(root, tmp_path / "mended", jobs=1)
 
     with reput.open(tmp_path / "mended", "r") as store:
         found = [view.body for view in store.read("facts", 0, 0, 100)]
     assert found == [b"%d" % number for number in range(15, 24)]
+    assert not [each for each in verify(tmp_path / "mended", jobs=1).findings if each.severity > 0]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+import reput
+from reput.errors import CorruptFileError, ReputError
 from reput.files import Disk, system_clock
 from reput.storefiles import refuse_broker_files
 from reput_tools.doctor.repair.backup import Backup, back_up, bring_in_place, move_aside
 from reput_tools.doctor.repair.diskspace import check_space
+from reput_tools.doctor.repair.loglayout import Notice
 from reput_tools.doctor.repair.logrepair import overwritten
 from reput_tools.doctor.repair.lostandfound import Doubt, doubts_of, keep_evidence
 from reput_tools.doctor.repair.planner import make_plan
@@ -31,6 +34,7 @@ from reput_tools.doctor.repair.unfinishedstore import (
     read_mark,
     start,
 )
+from reput_tools.doctor.verification.readeropening import wrong_entries
 from reput_tools.offline import HidingDisk, LocalEngine, lock_store, run_rebuild
 
 if TYPE_CHECKING:
@@ -333,9 +337,26 @@ def look_and_plan(
     with lock_store(path, writes=writes, disk=hiding, follow_links=follow_links) as closed:
         # A copy would have them, too, with derived files that do not belong to them.
         refuse_broker_files(closed.root, closed.disk, closed.disk.list_names(closed.root))
-        yield make_plan(
+        plan = make_plan(
             path, file_size=file_size, config=config, follow_links=follow_links, step=step
         )
+        if not plan.is_needed:
+            notices = (*plan.notices, *_entries(plan, follow_links))
+            plan = attrs.evolve(plan, notices=notices)
+        yield plan
+
+
+def _entries(plan: RepairPlan, follow_links: bool) -> Iterator[Notice]:
+    """Yield what plugins find wrong with files that no rebuild makes, in a store that is closed."""
+    try:
+        sections = plan.plugins.sections if plan.plugins.manifest is None else None
+        with reput.open(plan.root, "r", config=sections, follow_links=follow_links) as store:
+            for name, error in wrong_entries(store):
+                path = str(error.path) if isinstance(error, CorruptFileError) else ""
+                file = os.path.relpath(path, plan.root) if path else f"plugin {name}"
+                yield Notice(file, "store.entry", f"{error}; the plugin looks at all of its files")
+    except (ReputError, OSError):
+        return  # as where a plugin is missing: then nothing can be asked
 
 
 def derived_differences(

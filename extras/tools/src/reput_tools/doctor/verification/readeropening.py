@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reput_tools.doctor.findings import Findings
     from reput_tools.doctor.verification.directorysurvey import Survey
 
-__all__ = ["check_opening"]
+__all__ = ["check_opening", "wrong_entries"]
 
 _SECOND: Final = 1000
 _TRIES: Final = 100  # items of which the message is looked for
@@ -68,14 +68,23 @@ def check_opening(
         _add(findings, "store.unreadable", "store", _file_of(error, surveyed), error)
 
 
-def _ask(store: Store, surveyed: Survey, findings: Findings, *, was_closed: bool) -> None:
+def wrong_entries(store: Store) -> Iterator[tuple[str, Exception]]:
+    """Yield plugins of a store that is open for reading, and what is wrong with their files.
+
+    A plugin that cannot look at its files is among them.
+    """
     for state in store.plugins():
-        hooks = offline_hooks(state.name, store.plugin(state.name))
         try:
+            hooks = offline_hooks(state.name, store.plugin(state.name))
             for wrong in hooks.reput_tools_wrong_entries() or ():
-                _add(findings, "store.entry", state.name, _file_of(wrong, surveyed), wrong)
+                yield state.name, wrong
         except (ReputError, OSError) as error:
-            _add(findings, "store.entry", state.name, _file_of(error, surveyed), error)
+            yield state.name, error
+
+
+def _ask(store: Store, surveyed: Survey, findings: Findings, *, was_closed: bool) -> None:
+    for name, wrong in wrong_entries(store):
+        _add(findings, "store.entry", name, _file_of(wrong, surveyed), wrong)
     for queue in _queues(store):
         if queue.max_queue_offset <= queue.min_queue_offset:
             continue
