@@ -168,3 +168,25 @@ def test_a_reader_sees_the_sizes_of_a_file_while_its_items_come(
         assert seen.geometry == Geometry(7, 41)
     reader.pool.close()
     index.pool.close()
+
+
+@pytest.mark.parametrize(("later", "flushed"), [(0, []), (60_000, ["index"])])
+def test_a_removal_is_on_disk_before_a_file_of_another_name_is_made(
+    tmp_path, disk, monkeypatch, later, flushed
+):
+    """A power cut may bring back the last file, unless the new one has its name."""
+    index, found = index_in(tmp_path, disk, 10, 11), []
+    index.make(T)
+    index.append(keys(0, 15))
+    index.append(keys(10, 5))
+    monkeypatch.setattr(disk, "flush_directory", lambda path: found.append(Path(path).name))
+
+    for file in reversed(index.files):
+        index.remove(file)
+
+    assert found == ["index"]  # between both
+    found.clear()
+    make = index.make(T + later)
+    assert [name for name in found if name == "index"] == flushed
+    assert index.files == (make,)
+    index.pool.close()
