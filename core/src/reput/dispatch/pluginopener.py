@@ -244,7 +244,7 @@ def known_progress(
 
 
 def checked_offsets(hooks: Iterable[Hook]) -> dict[tuple[str, int], int] | None:
-    """Return the first answer of `reput_queue_offsets`; None if there is none, or not valid."""
+    """Return the first answer of `reput_queue_offsets`; None without one, or if it is wrong."""
     try:
         answer = next((found for hook in hooks if (found := hook()) is not None), None)
     except (Exception, SystemExit) as error:  # a plugin may raise anything
