@@ -14,8 +14,6 @@ from reput.signalsafe import new_lock
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
-__all__ = ["DirtyFiles"]
-
 Item = TypeVar("Item", bound=Hashable)
 Noted = TypeVar("Noted", bound=Hashable)
 

@@ -5,15 +5,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = [
-    "FILE_NAME_DIGITS",
-    "OWN_DIRECTORY",
-    "file_name",
-    "is_file_name",
-    "is_safe_name",
-    "is_system_name",
-]
-
 OWN_DIRECTORY: Final = "reput"
 """The directory of a store with all files that reput writes and RocketMQ does not know."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-__all__ = ["FilePool", "Handle", "ReplacedError", "kept_count"]
-
 _USUAL: Final = 1_024  # descriptors
 
 

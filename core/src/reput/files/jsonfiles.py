@@ -13,8 +13,6 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import attrs
 
-__all__ = ["object_of", "structure_of"]
-
 Note = TypeVar("Note")
 _INT_END: Final = 1 << 63
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {

@@ -17,8 +17,6 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files.system.disk import Disk
 
-__all__ = ["FIRST_SIZE", "FIRST_SPACE", "MappedFile"]
-
 FIRST_SPACE = 1 << 20
 """Bytes of a file that get space on disk when it is made or opened, at least."""
 FIRST_SIZE = 64 << 10

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MappedFileQueue", "unused_path"]
-
 _CLEAR_SIZE = 1 << 20
 _BASE = operator.itemgetter(0)
 

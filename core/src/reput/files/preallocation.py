@@ -38,16 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "POPULATE_READ",
-    "PREFAULT_STEP",
-    "FileAllocator",
-    "Prefaulter",
-    "create_file",
-    "create_temporary_file",
-    "populate",
-]
-
 # <linux/mman.h>, since Linux 5.14; the mmap module has no names for them.
 POPULATE_READ: Final = 22
 POPULATE_WRITE: Final = 23

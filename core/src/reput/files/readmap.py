@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _File = TypeVar("_File")
 
-__all__ = ["MAPPED_MIN", "ReadMaps"]
-
 MAPPED_MIN: Final = 8
 """Pieces of one read that are worth a map; fewer are as fast without."""
 

@@ -14,8 +14,6 @@ from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.record.messageids import pack_host
 from reput.validators import INT32_MAX, integer_between
 
-__all__ = ["LOG_SECTION", "CommitLogConfig", "files_grow"]
-
 LOG_SECTION: Final = "commitlog"
 """Name of the configuration section."""
 

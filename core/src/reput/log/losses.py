@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CUT", "FILLED", "GONE", "LOSSES", "SKIPPED", "Damage", "Loss", "LossLedger"]
-
 FILLED: Final = "filled"
 CUT: Final = "cut"
 SKIPPED: Final = "skipped"

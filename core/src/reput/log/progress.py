@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Progress", "ProgressEntry", "Recorded", "fingerprint_of", "record_at"]
-
 _PROGRESS: Final = struct.Struct(">BqqII")
 _CLOSED: Final = 1
 _FIRST_READ_SIZE: Final = 4096  # bytes: most records are shorter

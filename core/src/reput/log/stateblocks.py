@@ -40,18 +40,6 @@ from typing import Final, NamedTuple
 
 import attrs
 
-__all__ = [
-    "JOURNAL",
-    "PAGE_SIZE",
-    "SLOT",
-    "VERSION",
-    "Block",
-    "Contents",
-    "Entry",
-    "block_of",
-    "contents_of",
-]
-
 SLOT: Final = b"RPST"
 JOURNAL: Final = b"RPSJ"
 VERSION: Final = 2

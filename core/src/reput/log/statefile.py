@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["HEAD", "LOG", "StateFile"]
-
 LOG: Final = ".log"
 """Name of the entry that says how far the log is on disk."""
 HEAD: Final = ".head"

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CLOCK_SLACK_MS", "TIMES", "TimeRun", "TimeRuns"]
-
 TIMES: Final = ".times"
 """Name of the value."""
 CLOCK_SLACK_MS: Final = 60_000

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput.record.messageview import MessageView
 
-__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "SpanRow", "queue_keys", "queue_of_key"]
-
 _new = object.__new__
 _TEXT = "text:"  # begins the keys of properties among what a batch has made
 _ASKED_MAX = 64

@@ -16,8 +16,6 @@ from typing import Any, Final
 from reput.errors import CodecNotFoundError, UnpackError
 from reput.record.layout import COMPRESSED, COMPRESSION_MASK
 
-__all__ = ["UNPACKED_SIZE_MAX", "compression_name", "unpack_body"]
-
 UNPACKED_SIZE_MAX: Final = 64 << 20
 """Bytes of the largest unpacked body, unless the caller gives another limit. A few compressed bytes
 can stand for gigabytes."""

@@ -47,8 +47,6 @@ from reput.record.text.topicdictionary import TopicDictionary, topic_table
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["RECORD_SIZE_MAX", "DecodeResult", "Decoder", "End", "magic_places"]
-
 RECORD_SIZE_MAX = 64 * 1024 * 1024
 """A record with a larger size is corrupt (RocketMQ's default limit is 4 MiB of body)."""
 

@@ -27,17 +27,6 @@ from reput.record.text.textmatrix import fixed_rows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "ENTRY_DTYPE",
-    "ENTRY_HEAD_SIZE",
-    "LastEntry",
-    "framed",
-    "last_entry",
-    "padding",
-    "size_and_magic",
-    "wrong_entry",
-]
-
 ENTRY_DTYPE: Final = np.dtype(
     [
         ("magic", ">i4"),  # 1; of padding -1

@@ -41,8 +41,6 @@ from reput.record.messageview import MessageView
 if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
 
-__all__ = ["unwrapped", "unwrapped_batch"]
-
 _ENTRY: Final = struct.Struct(">iiiii")
 _COUNT: Final = struct.Struct(">h")
 _SIGNED_MAX: Final = 0x7FFFFFFF

@@ -12,8 +12,6 @@ from reput.errors import MessageIllegalError
 from reput.record.layout import HOST_SIZE, HOST_SIZE_V6
 from reput.record.messages.message import plain_integer, plain_text, shown
 
-__all__ = ["offset_message_id", "pack_host", "packed_host", "parse_message_id"]
-
 _ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes
 
 

@@ -27,8 +27,6 @@ from reput.record.messages.message import Host, Message
 from reput.record.text.javatext import java_string_hash, java_text
 from reput.record.text.properties import parse_properties
 
-__all__ = ["MessageView", "host_of", "message_at"]
-
 _from_bytes = int.from_bytes
 _new = object.__new__
 _HOST_V4_SIZE = 8

@@ -21,8 +21,6 @@ from reput.errors import NotAFileError, ReputError, UnsafePathError
 from reput.files.system.flushing import FlushFailedError, heart
 from reput.files.system.storeroot import ANYWHERE, Keeper, StoreRoot, link_at
 
-__all__ = ["DirectoryTree", "Entry", "is_absence", "is_read_only"]
-
 _BY_NAME = operator.attrgetter("name")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

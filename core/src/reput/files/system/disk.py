@@ -26,8 +26,6 @@ from reput.files.system.vectoredread import read_pieces
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Buffer", "Disk", "is_zero", "system_clock"]
-
 Buffer = bytes | bytearray | memoryview
 
 _Map = TypeVar("_Map", bound=mmap.mmap)

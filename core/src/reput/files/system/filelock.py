@@ -11,8 +11,6 @@ import os
 import struct
 from typing import Final
 
-__all__ = ["OPEN_FILE", "lock_owner", "try_lock"]
-
 OPEN_FILE: Final = -1
 """Owner of a lock that belongs to an open file."""
 _FLOCK: Final = struct.Struct("hhqqi")  # type, whence, start, len, pid

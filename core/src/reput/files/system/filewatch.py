@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["FileWatch"]
-
 # <sys/inotify.h>: written, renamed into the directory, created in it, the directory removed.
 _MODIFY, _MOVED_TO, _CREATE, _DELETE_SELF = 0x2, 0x80, 0x100, 0x400
 _IGNORED: Final = 0x8000  # the watch has ended: its directory was removed, or `remove` ended it

@@ -22,8 +22,6 @@ from typing import Final, TypeVar
 
 from reput.errors import CreateMappedFileError
 
-__all__ = ["FlushFailedError", "heart", "is_disk_full", "run_parallel"]
-
 Item = TypeVar("Item")
 
 _SHARE: Final = 4  # files that make one more thread worth while

@@ -24,8 +24,6 @@ from typing import Final, Protocol
 from reput.errors import DiskFrozenError, NotAFileError, UnsafePathError
 from reput.signalsafe import new_lock
 
-__all__ = ["ALLOWED", "ANYWHERE", "EXHAUSTED", "Descriptor", "StoreRoot", "link_at"]
-
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE)
 """Errors of a process, or a system, that has no descriptor left."""
 _STEP: Final = (

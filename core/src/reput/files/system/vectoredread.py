@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Source = int | npt.NDArray[np.uint8] | Callable[[int, int], bytes]
 
-__all__ = ["PLACE", "PLACE_SIZE", "extent_of", "places_of", "read_pieces"]
-
 PLACE = struct.Struct(">qi")
 """One place: where a piece stands, and how many bytes it has."""
 PLACE_SIZE = PLACE.size

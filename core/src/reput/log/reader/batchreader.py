@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.record.batch import DispatchBatch
 
-__all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader", "border_of"]
-
 OPEN_END: Final = 1 << 62
 """End of the range that is being written."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput.files.filepool import FilePool
     from reput.files.system.disk import Disk
 
-__all__ = ["LedgerFiles", "ledger_in", "log_files", "why_not_written"]
-
 _UNIT: Final = struct.Struct(">iqiqq")  # magic, position, size, index, term of an entry
 _HEAD: Final = struct.Struct(">iiqqq")  # the same values at the beginning of the entry
 _FOLDER: Final = "dledger-"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput.log.reader.resync import NextRecordFinder
     from reput.record.batch import Corruption
 
-__all__ = ["ExternalLogEnd", "LogEnd", "Tail", "Writer"]
-
 _DAMAGE_SIZE: Final = 65_536
 _WINDOW_SIZE: Final = 256 << 10
 """Bytes that are read at a time: a reader that is up to date finds few new ones, and zeros."""

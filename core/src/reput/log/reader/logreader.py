@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from reput.log.losses import LossLedger
     from reput.log.reader.logend import Tail
 
-__all__ = ["LogReader", "StoreLog", "check_names", "store_timestamp_of"]
-
 _FIRST_READ_SIZE = 4096  # bytes: most records are shorter
 _LARGE_SIZE = 1 << 20  # bytes of a record; more only where its own size word states them
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.messageview import MessageView
 
-__all__ = ["LogView"]
-
 
 class LogView(Protocol):
     """The commit log, addressed by physical offset and read-only. Thread-safe."""

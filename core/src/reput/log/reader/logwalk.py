@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.log.reader.batchreader import BatchReader
     from reput.record.batch import Corruption, DispatchBatch
 
-__all__ = ["DamagePolicy", "LogWalk", "NextRecord"]
-
 
 @attrs.frozen
 class NextRecord:

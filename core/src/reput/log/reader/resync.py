@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.batchreader import CheckedRanges
 
-__all__ = ["NextRecordFinder", "head_at", "is_blank"]
-
 _OWN_OFFSET_POSITION: Final = 28  # of a record's own physical offset
 _SEARCH_SIZE: Final = 1 << 20
 _TRUSTED_SIZE: Final = frozenset(

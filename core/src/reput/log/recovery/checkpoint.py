@@ -24,8 +24,6 @@ import attrs
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
-__all__ = ["AbortFile", "Checkpoint"]
-
 _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 CHECKPOINT_SIZE: Final = 4096
 _FIELDS: Final = struct.Struct(">qqqqqq")

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.entries import LastEntry
 
-__all__ = ["RecoveryReport", "entry_before_end", "find_end", "torn_rows"]
-
 
 @attrs.frozen
 class RecoveryReport:

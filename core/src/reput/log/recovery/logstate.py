@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CHECKED", "CheckedNote", "LogHead", "LogStateFile"]
-
 CHECKED: Final = ".checked"
 """Name of the value that has the ranges of checksums."""
 _RANGES_MAX: Final = 10_000

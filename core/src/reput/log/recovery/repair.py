@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Reflush", "fill", "repair"]
-
 _COPY_SIZE: Final = 1 << 20
 _BESIDE_MIN: Final = 4 << 20  # bytes to flush; for fewer a thread saves nothing
 _THREADS_MAX: Final = 4

@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from reput.record.entries import LastEntry
     from reput.record.messages.message import Message
 
-__all__ = [
-    "Appender",
-    "EntryAppender",
-    "PutAtOnce",
-    "QueueKey",
-    "append_rows",
-    "queue_offsets_of_rows",
-    "rows_of_columns",
-    "rows_of_messages",
-]
-
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from reput.log.writer.appender import PutAtOnce, QueueKey
     from reput.record.encoding.batchencoder import PreparedMany
 
-__all__ = ["CommitLog"]
-
 _new_receipt = tuple.__new__
 _CLEARED_SIZE: Final = 4 << 20
 _QUEUE_OFFSETS, _APPEND = reference_of(queue_offsets_of_rows), reference_of(append_rows)

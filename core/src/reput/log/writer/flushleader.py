@@ -17,8 +17,6 @@ from typing import Final, Protocol
 from reput.engine import compiled
 from reput.signalsafe import SafeEvent, new_lock
 
-__all__ = ["FlushLeader", "FlushRequests", "RequestedFlusher"]
-
 _LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
 
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FLOORS", "QueueFloors", "count_queue_offsets", "skip_lost_offsets"]
-
 FLOORS: Final = ".floors"
 """Name of the value."""
 _INT64_MAX: Final = (1 << 63) - 1

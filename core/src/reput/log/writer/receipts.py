@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.errors import PutError
     from reput.log.writer.flushleader import RequestedFlusher
 
-__all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
-
 
 class FlushProgress(Protocol):
     """What receipts need of the commit log."""

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["WritableLog"]
-
 _NEXT_STEP = (
     "Earlier messages are stored, this one is not; free space, then put it again "
     "(after a failed put_many, from error.stored_count on)"
@@ -371,5 +369,6 @@ class WritableLog(StoreLog):
 
 
 def inside_of_put() -> ServiceNotAvailableError:
+    """Return the error of a put inside of another one."""
     reason = "this thread is inside of another put, whose signal handler or destructor this is"
     return ServiceNotAvailableError("store", None, None, reason)

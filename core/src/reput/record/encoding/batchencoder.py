@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from reput.record.messages.message import Host
 
-__all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages", "rows_of"]
-
 _CHUNK_SIZE = 4 << 20
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *NUMBERS)
 _SPECIAL = b"INNER_"  # begins the names of properties of light queues and inner batches

@@ -55,8 +55,6 @@ from reput.record.messages.message import (
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler"]
-
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPICS_KEPT = 1 << 16
 # The header without its size, by the bits of its hosts.

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.encoding.encoder import Encoder, Prepared
 
-__all__ = [
-    "InQueues",
-    "LightQueueLimit",
-    "OffsetsAhead",
-    "check_light_queue",
-    "in_queues",
-    "inner_counts",
-    "inner_message_count",
-    "light_queue_names",
-    "stated_number",
-    "with_light_queue_offsets",
-]
-
 _HIDDEN_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "rmq_sys_", "RMQ_SYS_")
 _HIDDEN_TOPICS = ("SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC")
 _NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path

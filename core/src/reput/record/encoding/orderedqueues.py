@@ -19,8 +19,6 @@ from reput.record.text.javatext import java_string_hash
 if TYPE_CHECKING:
     from reput.record.messages.message import Message
 
-__all__ = ["columns_in_order", "message_in_order", "messages_in_order", "ordered_queue"]
-
 _INT_MAX: Final = 1 << 31
 _KEYS_KEPT: Final = 1 << 16
 

@@ -18,22 +18,6 @@ from reput.record.checksum import SECTOR_SIZE, looks_torn
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_WAIT
 from reput.record.text.properties import parse_properties
 
-__all__ = [
-    "BYTES",
-    "NUMBERS",
-    "Host",
-    "Message",
-    "encode_property_text",
-    "plain_bytes",
-    "plain_integer",
-    "plain_message",
-    "plain_text",
-    "property_text",
-    "refused",
-    "shown",
-    "waits_for_disk",
-]
-
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 

@@ -21,8 +21,6 @@ from reput.record.text.textmatrix import rows_by_width
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["java_string_hash", "java_string_hash_column", "java_text"]
-
 # ED never continues a sequence, so a sequence before it ends there in any case.
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\ufffd".encode()

@@ -22,8 +22,6 @@ from reput.record.text.textmatrix import rows_by_width, words_at
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["PropertyColumns", "TextColumn", "encode_properties", "parse_properties"]
-
 _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
 
 

@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["fixed_rows", "rows_by_width", "words_at"]
-
 _SPREAD = 4  # one width for all rows may cost this many times the bytes that the rows hold
 _WIDTH_STEP = 8
 

@@ -17,8 +17,6 @@ from reput.record.text.textmatrix import rows_by_width
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["TopicDictionary", "topic_table"]
-
 _NAMES_MAX = 1 << 16  # an attacker's log may have a new topic in every record; then start over
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
 _INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
