@@ -20,10 +20,10 @@ CEILINGS = {
     "put sync": 26,
     "dispatch": 129,
     "flush": 120,
-    "read": 46,
+    "read": 43,
     "close": 149,
-    "open": 567,
-    "open after a kill": 885,
+    "open": 568,
+    "open after a kill": 891,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 
