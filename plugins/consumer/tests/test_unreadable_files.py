@@ -162,3 +162,18 @@ def test_request_modes_are_not_changed_where_the_others_cannot_be_read(root):
             modes.put("t", "green", modes.get("t", "red"))
 
     assert path.read_bytes() == b'{"messageRequestModeMap":{"t":{"g":{"mode":"POP"'
+
+
+def test_what_an_open_store_knows_is_written_again_where_a_file_was_removed(root):
+    with reput.open(root) as store:
+        for name in ("consumerOffset.json", "subscriptionGroup.json"):
+            for suffix in ("", ".bak"):
+                (root / "config" / f"{name}{suffix}").unlink(missing_ok=True)
+        plugin = store.plugin("consumer")
+        plugin.subscription_groups.put(attrs.evolve(plugin.subscription_groups.get("blue")))
+        assert bodies(store, "green") == [b"%d" % number for number in range(2, 10)]
+
+    with reput.open(root) as store:
+        plugin = store.plugin("consumer")
+        assert plugin.offsets()["blue"]["t", 0] == 2
+        assert not plugin.subscription_groups.get("red").consume_enable

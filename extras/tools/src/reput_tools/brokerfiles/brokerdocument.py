@@ -110,7 +110,7 @@ class BrokerDocument:
     """Set while neither the file nor its backup can be read, as far as `read` or `change` know."""
     is_behind: bool = attrs.field(init=False, default=False)
     """Whether the document that a change begins with may be older than what was last written: it
-    is the backup's, or empty, as the file cannot be read."""
+    is the backup's, or empty, as the file cannot be read or does not exist."""
     _notes: tuple[str, ...] = attrs.field(init=False, default=())
     """What is to be known about the database that was read last."""
     _told: set[str] = attrs.field(init=False, factory=set)
@@ -221,7 +221,7 @@ class BrokerDocument:
             before = self._current()
             found, bad = self._read(before)
             self._written = None  # until all is done
-            self.is_behind = bool(bad)
+            self.is_behind = before.document is None
             document = found or {}
             if found is None and not self.starts_again:
                 self.require()

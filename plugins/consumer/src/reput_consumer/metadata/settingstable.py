@@ -231,7 +231,7 @@ class SettingsTable(ABC, Generic[S]):
         def edit(document: dict[str, Any]) -> bool:
             self.complete(document)
             table = section_of(document, self.table_name)
-            is_changed = False
+            is_changed = self._fill(table)
             for settings in (*pending.values(), *many):
                 name, entry = self._entry(settings, table)
                 is_changed |= table.get(name) != entry
@@ -254,14 +254,26 @@ class SettingsTable(ABC, Generic[S]):
         """
 
         def edit(document: dict[str, Any]) -> bool:
-            return section_of(document, self.table_name).pop(name, None) is not None
+            table = section_of(document, self.table_name)
+            return self._fill(table) | (table.pop(name, None) is not None)
 
         with changing():
-            was_there = self.document.change(edit) | (self._pending.pop(name, None) is not None)
+            was_there = name in self._table
+            was_there |= self.document.change(edit) | (self._pending.pop(name, None) is not None)
             self._table = {key: each for key, each in self._table.items() if key != name}
             self._made.pop(name, None)
         self._notify()
         return was_there
+
+    def _fill(self, table: dict[str, Any]) -> bool:
+        """Complete a table that may be older than what is known here; return whether it changed.
+
+        As where another program has removed the file while the store is open.
+        """
+        if not self.document.is_behind or self._table.items() <= table.items():
+            return False
+        table.update(self._table)
+        return True
 
     def _check_new(self, settings: S) -> None:
         name = getattr(settings, self.name_field[0])
