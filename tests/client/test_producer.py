@@ -153,9 +153,11 @@ def test_a_message_for_one_queue_is_tried_once(cluster: FakeCluster, client: Cli
 
 
 def test_all_tries_together_end_in_their_time(cluster: FakeCluster, client: Client) -> None:
-    cluster.broker.faults.append(Fault(_SEND, 10))
-    with client.producer("shop") as producer, pytest.raises(SendError, match="no answer"):
-        producer.send(Message("orders", b"x"), timeout=0.1)
+    with client.producer("shop") as producer:
+        assert producer.send(Message("orders", b"x")).is_ok  # it has a route and a connection
+        cluster.broker.faults.append(Fault(_SEND, 10))
+        with pytest.raises(SendError, match="no answer"):
+            producer.send(Message("orders", b"x"), timeout=0.1)
     with client.producer("shop") as producer, pytest.raises(ValueError, match="timeout: a number"):
         producer.send(Message("orders", b"x"), timeout=math.nan)
 
