@@ -25,9 +25,7 @@ finally:
 
 
 def in_a_fresh_interpreter(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_help_of_each_command_imports_nothing_heavy() -> None:

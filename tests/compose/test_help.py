@@ -27,7 +27,7 @@ def _offered(group):
 
 def _imported_by(module):
     code = f"import json, sys, {module}; print(json.dumps(list(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     return set(json.loads(done.stdout))
 
 
@@ -37,7 +37,6 @@ def _run(*arguments):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
 
 

@@ -28,7 +28,7 @@ COUNTER = ROOT / "examples" / "reput-counter"
 
 def reput_command(*arguments, python=sys.executable, **options):
     command = [str(python), "-m", "reput", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def install(folder, name, site):
@@ -128,7 +128,6 @@ def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
     )
 
     assert made.returncode == 0, made.stderr
@@ -155,7 +154,7 @@ def test_a_new_plugin_with_other_columns_passes_the_rules_as_they_are(tmp_path, 
     install(folder, "my_words", site)
 
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "Contract and trimmed"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stdout
 

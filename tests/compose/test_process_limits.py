@@ -74,7 +74,6 @@ def run(script, *arguments):
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
     )
     return ran.stdout.strip()
 

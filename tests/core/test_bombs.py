@@ -183,7 +183,6 @@ def test_whatever_a_log_claims_it_opens_with_a_hundred_megabytes_to_spare(tmp_pa
         [sys.executable, "-c", _OPEN, *stores],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )

@@ -52,7 +52,6 @@ def _run(code, *arguments):
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
 

@@ -54,7 +54,6 @@ def test_an_interpreter_that_ends_with_a_store_open_ends_and_loses_nothing(tmp_p
         [sys.executable, "-c", OPEN + WAYS[way], str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
     assert done.returncode == 0, done.stderr

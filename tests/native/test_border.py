@@ -63,7 +63,7 @@ CANNOT_PANIC = {
 
 def run(program, *arguments):
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def functions_of_python():

@@ -178,7 +178,7 @@ def test_ctrl_c_in_the_first_call_of_a_process_comes_out_as_it_is(operation):
     quiet = ("-W", "ignore:This process:DeprecationWarning")
     command = [sys.executable, *quiet, "-c", INTERRUPT_EVERY_CALL, operation]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True)
 
     assert done.stderr == ""
     places, *others = reversed(done.stdout.splitlines())

@@ -70,7 +70,7 @@ def run_script(path, guard, directory=None):
     path.write_text(SCRIPT.format(guard=guard))
     support = Path(__file__).parents[1] / "support"
     asked = [sys.executable, str(path), str(support)]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=60, cwd=directory)
+    return subprocess.run(asked, capture_output=True, text=True, cwd=directory)
 
 
 @pytest.mark.costly

@@ -71,7 +71,7 @@ def refused(*arguments):
 
 def run(*arguments):
     command = [sys.executable, "-m", "reput", "serve", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.costly

@@ -253,7 +253,7 @@ def test_the_process_says_where_it_is_and_ends_with_its_input() -> None:
 def test_an_address_that_is_taken_is_an_error_in_one_line(broker: LocalBroker) -> None:
     command = [sys.executable, "-m", "reput_server.testing", "--listen", broker.address]
 
-    done = subprocess.run(command, capture_output=True, text=True, input="", timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, input="")
 
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the broker cannot listen: ")

@@ -488,7 +488,6 @@ def test_what_a_plugin_always_raises_is_shown_once_whatever_tests_are_chosen(
         env={**os.environ, "PYTHONPATH": support},
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
 
