@@ -63,7 +63,7 @@ class ReputError(Exception):
 # --------------------------------------------------------------------------- configuration
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ConfigError(ReputError, ValueError):
     """An unknown option, or a value that the option does not allow."""
 
@@ -88,7 +88,7 @@ class ConfigError(ReputError, ValueError):
         return f"{text}{meant} known: {', '.join(self.known)}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class PluginError(ReputError):
     """A plugin cannot be used."""
 
@@ -124,7 +124,7 @@ def expected_at(path: str) -> str:
     return _NOT_A_STORE if os.path.isdir(path) else EXPECTED
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class StoreNotFoundError(ReputError, FileNotFoundError):
     """A directory holds no store, and none is created there."""
 
@@ -136,7 +136,7 @@ class StoreNotFoundError(ReputError, FileNotFoundError):
         return f"{self.path}: {self.reason}{step}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ResourceLimitError(ReputError, OSError):
     """A store is not opened, as the process may have no more memory, threads or descriptors."""
 
@@ -156,7 +156,7 @@ class ResourceLimitError(ReputError, OSError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class StoreLockedError(ReputError):
     """Another writer has the store; a store has one writer at a time."""
 
@@ -179,7 +179,7 @@ class StoreLockedError(ReputError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnsupportedFilesError(ReputError):
     """A broker keeps files in the directory that a write would contradict; nothing was changed."""
 
@@ -198,7 +198,7 @@ class UnsupportedFilesError(ReputError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnsafePathError(ReputError, OSError):
     """A link, a pipe or a path leads out of the store; nothing was read or changed."""
 
@@ -215,7 +215,7 @@ class UnsafePathError(ReputError, OSError):
         return f"{text}; {self.advice}" if self.advice else text
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class NotAFileError(ReputError, IsADirectoryError):
     """A directory has the name of a file of the store; nothing in it was read or changed."""
 
@@ -230,7 +230,7 @@ class NotAFileError(ReputError, IsADirectoryError):
         return f"{self.path}: a directory is in place of a file; {step}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class DiskFrozenError(ReputError, OSError):
     """The store's files may not be changed any more, for instance after the store was closed."""
 
@@ -244,7 +244,7 @@ class DiskFrozenError(ReputError, OSError):
         return f"{self.path}: nothing is changed any more: {self.reason}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class CorruptFileError(ReputError):
     """Bytes on disk contradict the format; reading on would return wrong messages."""
 
@@ -256,7 +256,7 @@ class CorruptFileError(ReputError):
         return f"{self.path}, byte {self.position}: {self.reason}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class OffsetOutOfRangeError(ReputError, LookupError):
     """A physical offset that the log does not hold (trimmed, or not written yet)."""
 
@@ -272,7 +272,7 @@ class OffsetOutOfRangeError(ReputError, LookupError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class NotReplicaError(ReputError):
     """A call that only a replica answers, or a store that cannot become a replica."""
 
@@ -286,7 +286,7 @@ class NotReplicaError(ReputError):
 # --------------------------------------------------------------------------- reading
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class NoReaderError(ReputError):
     """No active plugin can answer a read."""
 
@@ -304,7 +304,7 @@ class NoReaderError(ReputError):
         return f"no active plugin answers {self.operation}; {step}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class KernelError(ReputError):
     """A compiled kernel has failed in itself: a mistake in it, and nothing that the caller did."""
 
@@ -321,7 +321,7 @@ class KernelError(ReputError):
 # --------------------------------------------------------------------------- bodies
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnpackError(ReputError, ValueError):
     """A compressed body cannot be unpacked; as stored it can be read all the same."""
 
@@ -342,7 +342,7 @@ class CodecNotFoundError(UnpackError):
 # --------------------------------------------------------------------------- puts, one per status
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class PutError(ReputError):
     """A put failed; `status` is RocketMQ's word for the reason.
 
@@ -396,7 +396,7 @@ class ServiceNotAvailableError(PutError):
     status = PutStatus.SERVICE_NOT_AVAILABLE
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class DiskFullError(ServiceNotAvailableError, OSError):
     """The disk is fuller than the configuration allows; puts work again when it is less full."""
 
@@ -412,7 +412,7 @@ class ReplicaError(ServiceNotAvailableError):
     """The store is a replica: its messages come from its master, until it is promoted."""
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class StoreClosedError(ServiceNotAvailableError):
     """The store was closed before this call."""
 
@@ -427,7 +427,7 @@ class StoreClosedError(ServiceNotAvailableError):
         return f"{self.path}: the store is closed; open it again"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ForkedStoreError(StoreClosedError):
     """A forked child called a store that its parent opened."""
 

@@ -82,7 +82,7 @@ class DispatchConfig:
         return self.on_error.get(plugin) or self.on_error.get(_OTHERS, SUSPEND)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Retries:
     """Counts failures in a row of one kind of call, and decides when it is retried."""
 

@@ -38,7 +38,7 @@ class DeadLetter:
     """When it was skipped, ms."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeadLetterFile:
     """The dead letters of one plugin."""
 

@@ -83,7 +83,7 @@ def preview(
     return TrimReport(start, _end_of_files(log, physical_offset, found), found)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogTrimmer:
     """Removes files of the log of a writable store. Thread-safe."""
 

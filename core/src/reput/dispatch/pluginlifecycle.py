@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _FIGURES_SECONDS = 5.0  # how often figures are written while nothing else changes
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PluginLifecycle:
     """The plugins of one writable store."""
 

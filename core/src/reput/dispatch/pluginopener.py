@@ -37,7 +37,7 @@ OPEN_SECONDS = 120.0
 """How long a plugin may take to open and recover, which may read much of its files."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PluginOpener:
     """Opens plugins of one store."""
 

@@ -52,7 +52,7 @@ class StoredPluginState(PluginFigures):
     dispatched_to: int = 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StoredPluginStates:
     """The records and requests of one store."""
 

@@ -40,7 +40,7 @@ class Handle:
     """Whether `path` names another file by now, so that it is not opened; see `FilePool.forget`."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _OpenFile:
     """A descriptor in use or kept; closed when nobody refers to this object any more."""
 

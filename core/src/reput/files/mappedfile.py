@@ -25,7 +25,7 @@ _MOST_SPACE = 64 << 20
 _MOST_GROWTH = 4 << 20  # bytes by which a file grows at once
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MappedFile:
     """A file that is open for writing through a map of its bytes."""
 

@@ -45,7 +45,7 @@ _JOINED_MAX: Final = 64  # blocks on each side that join a part at once
 _SHORT_NOW: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ReadMap:
     map: mmap.mmap
     data: npt.NDArray[np.uint8]

@@ -80,7 +80,7 @@ class Block:
     """File position after the block."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Contents:
     """What a state file holds."""
 
@@ -176,7 +176,7 @@ def contents_of(data: bytes, *, slots_only: bool = False) -> Contents:
     return found
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Search:
     """Looks for whole blocks in damaged data; ends soon, whatever the data is."""
 

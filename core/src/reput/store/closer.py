@@ -65,7 +65,7 @@ class Once:
                 ended.set()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Closer:
     """Closes one store, and knows whether it is closed. Thread-safe."""
 

@@ -13,7 +13,7 @@ class ServerError(ReputError):
     """The server cannot carry out a request."""
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class CertificateError(ServerError):
     """A file for encrypted connections cannot be used."""
 
@@ -25,7 +25,7 @@ class CertificateError(ServerError):
         return f"{self.path}: {self.reason}; {self.advice}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class Refusal(ServerError):
     """A request is answered with a code that says no, and a remark that says why."""
 

@@ -63,7 +63,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _FILES_OPEN = 256  # of more queues, files are opened again when needed
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConsumeQueuePlugin(reput.Plugin):
     """Keeps one index of units per (topic, queue id), and reads messages through it."""
 

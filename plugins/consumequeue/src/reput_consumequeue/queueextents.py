@@ -79,7 +79,7 @@ class QueueExtent(NamedTuple):
     """The other fields of `NOTE_DTYPE`, from ``end_offset`` on."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Noted:
     """The whole note: one row for each queue."""
 

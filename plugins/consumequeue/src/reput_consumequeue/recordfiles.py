@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["FileSet", "RecordFiles"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FileSet:
     """What the files of all queues share: disk, open files, unflushed files, what the log lost."""
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberExistsError(ReputError):
     """Two members of one group have the same name; both would read the same queues."""
 
@@ -36,7 +36,7 @@ class MemberExistsError(ReputError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupDisabledError(ReputError):
     """The broker's operator has forbidden a group to read."""
 
@@ -51,7 +51,7 @@ class GroupDisabledError(ReputError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupKindError(ReputError):
     """A group has members that pull and is to get one that pops, or the other way round."""
 
@@ -67,7 +67,7 @@ class GroupKindError(ReputError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SubscriptionMismatchError(ReputError):
     """Members of one group would subscribe to other topics or tags; messages would be left out."""
 
@@ -86,7 +86,7 @@ class SubscriptionMismatchError(ReputError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConsumerClosedError(ReputError):
     """A consumer is used after it was closed."""
 
@@ -96,7 +96,7 @@ class ConsumerClosedError(ReputError):
         return f"the consumer of group {self.group!r} is closed; open another one"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NotAssignedError(ReputError, LookupError):
     """A call names a queue that the consumer does not read."""
 
@@ -110,7 +110,7 @@ class NotAssignedError(ReputError, LookupError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicKeptError(ReputError):
     """A topic with batch queues is to be deleted."""
 

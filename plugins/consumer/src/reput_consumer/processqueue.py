@@ -59,7 +59,7 @@ class Limits:
     """From the oldest unfinished queue offset to the newest; not for queues read in order."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProcessQueue(Generic[M]):
     """The unfinished messages of one queue. Not thread-safe."""
 

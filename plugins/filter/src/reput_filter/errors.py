@@ -11,7 +11,7 @@ __all__ = ["ExpressionError"]
 _SHOWN = 60  # characters of an expression shown on either side of the error
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ExpressionError(ReputError, ValueError):
     """An expression that cannot be compiled; the text points at the wrong place."""
 

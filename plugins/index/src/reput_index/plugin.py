@@ -99,7 +99,7 @@ class IndexConfig:
             raise ConfigError("index", "items_per_file", reason)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IndexPlugin(reput.Plugin):
     """Keeps a hash index of the messages' keys, and finds messages by key."""
 

@@ -134,7 +134,7 @@ def _first_key_behind(physical_offset: int, log: LogView) -> int:
     return log.max_physical_offset
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WrittenTags:
     """Finds out which messages have an item of their tags in existing files."""
 

@@ -31,7 +31,7 @@ _READ_COUNT = 1 << 16  # units that are read at once
 _FILES_OPEN = 4
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ChecksumFiles:
     """Files of sums. One thread appends; any thread may read."""
 

@@ -39,7 +39,7 @@ class Later:
     made: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Origins:
     """The parts of the log whose sums were made later, ascending, without overlaps."""
 

@@ -34,7 +34,7 @@ class Judged:
     disputes: tuple[Dispute, ...]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OlderChecksums:
     """The older sums of a store whose sums are being rebuilt; they go on to count."""
 

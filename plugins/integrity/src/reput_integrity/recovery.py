@@ -30,7 +30,7 @@ _MENDED_MAX = 8  # files; each takes as long as reading a file of the log
 _ONE = UNIT_DTYPE.itemsize
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Recovery:
     """One recovery; ``origins`` is changed along."""
 

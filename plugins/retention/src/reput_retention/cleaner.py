@@ -27,7 +27,7 @@ __all__ = ["Cleaner", "expire_log"]
 _LOG_DIRECTORY = "commitlog"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Cleaner:
     """Cleans one store. Thread-safe."""
 

@@ -31,7 +31,7 @@ _CHECK_INTERVAL_MS: Final = 10_000  # between two checks of ages, sizes and the 
 _LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may check the disk
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RetentionPlugin(reput.Plugin):
     """Removes old files of the log, and refuses puts while the disk is full."""
 

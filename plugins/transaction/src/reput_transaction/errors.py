@@ -19,7 +19,7 @@ class TransactionError(ReputError):
     """Base of the errors of the plugin ``transaction``."""
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnknownTransactionError(TransactionError, LookupError):
     """No half message of the log has this id."""
 
@@ -30,7 +30,7 @@ class UnknownTransactionError(TransactionError, LookupError):
         return f"transaction {self.transaction!r}: {self.reason}"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class TransactionEndedError(TransactionError):
     """The transaction was committed or rolled back before, or is being ended just now."""
 
@@ -45,7 +45,7 @@ class TransactionEndedError(TransactionError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class CommitRefusedError(TransactionError, PutError):
     """The store refuses a message of the transaction, so no commit can succeed: roll it back.
 
@@ -61,7 +61,7 @@ class CommitRefusedError(TransactionError, PutError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class OpenTransactionsError(TransactionError):
     """There are more open half messages than the plugin may keep in memory."""
 

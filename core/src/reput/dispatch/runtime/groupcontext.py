@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _BUSY_SECONDS = 10.0  # the store counts as busy this long after its last new message
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupContext:
     """What read groups read, and what they do with records that cannot be dispatched."""
 

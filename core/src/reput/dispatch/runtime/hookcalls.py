@@ -38,7 +38,7 @@ _EXIT_CODE: Final = 70
 _LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Call:
     """One call of one hook: requested, under way or done."""
 
@@ -118,7 +118,7 @@ class Call:
         return not self.thread
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PluginThread:
     """The thread that makes the requested calls of one plugin, in their order."""
 
@@ -228,7 +228,7 @@ class PluginThread:
         gone.set()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HookCalls:
     """The calls of one store. Thread-safe, also if a signal handler interrupts a method."""
 

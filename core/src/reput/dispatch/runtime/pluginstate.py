@@ -70,7 +70,7 @@ class PluginPosition:
     """Store time of that record, ms."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Flushes:
     """The flushes of one plugin since it was opened; under the lock of `PluginFlusher`."""
 
@@ -155,7 +155,7 @@ class PluginState(PluginFigures):
     """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveFigures:
     """Counts what a plugin was given, and judges its speed by its last batches."""
 

@@ -32,7 +32,7 @@ _LONGEST_SLEEP: Final = 1.0  # seconds until a jump of the clock is noticed
 _AT_ONCE: Final = -1  # a time before any clock's
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TimedWork:
     """The work of one plugin, and when it is due."""
 

@@ -345,7 +345,7 @@ class DirectoryTree:
         heart.beat()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _StoreEntry:
     """An `Entry` that keeps no descriptor and refuses to follow a link."""
 

@@ -158,7 +158,7 @@ class PrefetchingReader:
                 self._thread.join()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Prefetch:
     """A window that is prefetched; what the caller reads was set before `done`."""
 

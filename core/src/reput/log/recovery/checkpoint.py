@@ -30,7 +30,7 @@ _FIELDS: Final = struct.Struct(">qqqqqq")
 _MARGIN_MS: Final = 3_000  # a flush may lack messages stored up to this long before it
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AbortFile:
     """The file ``abort``: made when a writer opens the store, removed when it closes the store.
 

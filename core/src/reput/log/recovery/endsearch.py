@@ -153,7 +153,7 @@ _UNFINISHED = ((0, MAGIC_V1), (0, MAGIC_V2))
 all bytes of the put."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Search:
     """One reading of the log from a sound offset to its end."""
 

@@ -105,7 +105,7 @@ def repair(
     return _Repair(log, ledger, directory, disk, config, is_replica).run(recovery)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Repair:
     log: LogReader
     ledger: LossLedger
@@ -215,7 +215,7 @@ class _Repair:
         return path
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Reflush:
     """Writes bytes of the log again and flushes them, beside other work if they are many.
 

@@ -57,7 +57,7 @@ class OffsetsAhead(dict[tuple[str, int], int]):
         return self._stored(key)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LightQueueLimit:
     """How many light queues exist, and may exist."""
 

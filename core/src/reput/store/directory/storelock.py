@@ -51,7 +51,7 @@ _held_here: dict[tuple[int, int], StoreLock] = {}
 _held_lock = new_lock()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StoreLock:
     """The writer's lock on a store."""
 

@@ -33,7 +33,7 @@ _PORT_SIZE = 4  # bytes of a port in a message id
 _NAME_SHOWN = 80
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerContext:
     """One broker. Handlers run on the event loop, and use the pools for the store."""
 

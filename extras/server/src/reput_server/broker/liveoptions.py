@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveOptions"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveOptions:
     """The options of a broker as they are now. Read on any thread, changed on the event loop."""
 

@@ -40,7 +40,7 @@ _DISPATCH_SECONDS: Final = 20.0
 _LOOK_AGAIN_MS: Final = 1_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicTable:
     """Topics by name. Read on threads that may wait."""
 

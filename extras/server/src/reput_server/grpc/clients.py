@@ -93,7 +93,7 @@ class Client:
             stream.put(Broken())
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Clients:
     """All clients. Used on the event loop."""
 

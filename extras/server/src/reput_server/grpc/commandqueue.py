@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["CommandQueue"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CommandQueue:
     """The commands of one stream. Used on the event loop."""
 

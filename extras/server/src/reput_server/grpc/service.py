@@ -48,7 +48,7 @@ Call = Callable[[Caller, Any], Awaitable[Any]]
 Stream = Callable[[Caller, Any], AsyncIterator[Any]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GrpcService:
     """The service; it shares the event loop of the broker."""
 

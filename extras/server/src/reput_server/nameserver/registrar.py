@@ -49,7 +49,7 @@ _CRC_MASK: Final = 0x7FFF_FFFF
 _FAILURES: Final = (OSError, TimeoutError, RemotingError, ServerError)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Registrar:
     """One broker, and name servers that are to know it. Used on the event loop."""
 

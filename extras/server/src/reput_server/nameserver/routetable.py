@@ -52,7 +52,7 @@ class RegisteredBroker(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Live:
     """One address that registered."""
 
@@ -64,7 +64,7 @@ class _Live:
     ha_address: str
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RouteTable:
     """What brokers have registered. Used on the event loop only."""
 

@@ -41,7 +41,7 @@ class _Held:
     told: Told
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReplicaAcks:
     """Holds answers in the order of their messages. Used on the event loop."""
 

@@ -71,7 +71,7 @@ class ReplicaState:
     """Whether it has acknowledged all but the last 256 MiB."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReplicaService:
     """The HA port of a store. Used on the event loop; it is a `replica.Master`."""
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["Admission"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Admission:
     """Decides for the connections of one port. Used on the event loop."""
 

@@ -53,7 +53,7 @@ class SharedPeer(Connection, Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SharedReads:
     """The connections that are read together. All of it runs on the event loop."""
 

@@ -9,7 +9,7 @@ from reput.errors import ReputError
 __all__ = ["DatabaseDocumentError", "RocksDBError", "UnreadableDocumentError"]
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnreadableDocumentError(ReputError, OSError):
     """A file of a broker cannot be read, nor can its backup; nothing was changed.
 
@@ -26,7 +26,7 @@ class UnreadableDocumentError(ReputError, OSError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class DatabaseDocumentError(ReputError, OSError):
     """A broker keeps a document in RocksDB, where reput does not write; nothing was changed."""
 
@@ -39,7 +39,7 @@ class DatabaseDocumentError(ReputError, OSError):
         )
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class RocksDBError(ReputError):
     """Settings in RocksDB cannot be read here."""
 

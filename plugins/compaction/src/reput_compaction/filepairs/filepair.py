@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Pair", "PairFiles"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Pair:
     """A log file, its queue file and its notes."""
 

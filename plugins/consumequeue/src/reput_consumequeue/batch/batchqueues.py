@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchQueues", "info_of"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BatchQueues:
     """The batch queues of one opening; costs nothing in a store without such topics."""
 

@@ -37,7 +37,7 @@ def check_name(topic: str) -> None:
         raise MessageIllegalError("topic", topic, None, "it cannot be the name of a directory")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicNames:
     """Remembers which topics may name directories."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["UnitWrites"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class UnitWrites:
     """Collects units, of each queue at most once, until they are written."""
 

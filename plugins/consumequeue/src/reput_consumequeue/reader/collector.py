@@ -27,7 +27,7 @@ _STRETCH_SIZE = 1 << 20  # bytes of neighbouring records in one read, at most
 _STRETCH_WASTE = 3  # bytes between them per byte of records, at most
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Collector:
     """Collects the messages of one read of a queue."""
 

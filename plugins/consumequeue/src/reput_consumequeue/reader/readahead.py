@@ -41,7 +41,7 @@ assert _STATED is not None
 _OFFSET_FIELD: Final = _STATED["physical_offset"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FilterReadAhead:
     """Applies the filter of one read."""
 

@@ -36,7 +36,7 @@ _UNFINISHED: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.OFFSET_OVERFLOW
 _LOST: Final = (ReadStatus.MESSAGE_WAS_REMOVING, ReadStatus.OFFSET_FOUND_NULL)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TailingReader:
     """Reads the queues of a store that another process may be writing. Thread-safe."""
 

@@ -48,7 +48,7 @@ class Retry:
     """Of a batch: how many messages from the first on were consumed all the same (``ackIndex``)."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ListenerRun:
     """One call of `reput_consumer.Consumer.run`."""
 

@@ -55,7 +55,7 @@ _EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESS
 _NOT_MATCHED: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EmbeddedBackend:
     """See `reput_consumer.backend.consumerbackend.ConsumerBackend`. Thread-safe."""
 

@@ -38,7 +38,7 @@ class Membership:
     """Whether it joins although others select something else."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberRegistry:
     """Members by group. Thread-safe; listeners are called without a lock."""
 

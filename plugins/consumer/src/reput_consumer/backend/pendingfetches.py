@@ -28,7 +28,7 @@ class _Waiting:
     wake: Callable[[], None]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PendingFetches:
     """Waiting fetches by queue. Thread-safe; they are woken without a lock."""
 

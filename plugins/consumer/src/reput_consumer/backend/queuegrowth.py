@@ -22,7 +22,7 @@ __all__ = ["QueueGrowth"]
 _FEW: Final = 32  # messages of a batch for which it is not worth to call numpy
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class QueueGrowth:
     """Topics of the file that are to grow. Thread-safe."""
 

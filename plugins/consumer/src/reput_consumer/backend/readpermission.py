@@ -30,7 +30,7 @@ _REFUSED: Final[QueueKey] = "", -1
 """What fetches wait for that were refused: other settings, in place of a message."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReadPermissions:
     """Decides by the settings of groups and topics. Thread-safe."""
 

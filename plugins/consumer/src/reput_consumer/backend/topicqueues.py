@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicQueues"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicQueues:
     """Queue ids by topic. Thread-safe."""
 

@@ -48,7 +48,7 @@ class Owner(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Delivery:
     """Messages of one call; queue offsets, messages and outcomes are parallel."""
 

@@ -44,7 +44,7 @@ class Handled:
     """What the handler has raised."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Alone:
     """Stands for the engine: no queue is moved, and no message comes again."""
 

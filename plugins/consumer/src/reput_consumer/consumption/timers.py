@@ -9,7 +9,7 @@ import attrs
 __all__ = ["Timers"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Timers:
     """Times by name of the work, ms. Guarded by the lock of its owner."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Assignment", "shown"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Assignment:
     """A queue of a member. Guarded by the member's lock."""
 

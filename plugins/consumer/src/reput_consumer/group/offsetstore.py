@@ -46,7 +46,7 @@ class GroupStore:
         self.port.commit(self.group, offsets, durable=durable)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LocalStore:
     """Offsets of one broadcasting member; each save is durable."""
 

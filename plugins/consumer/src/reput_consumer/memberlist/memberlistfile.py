@@ -62,7 +62,7 @@ _AGAIN_MS: Final = 5_000
 _COUNT_END: Final = 1 << 48  # of times, ms, and queue ids
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberListFile:
     """Writes the file when something has changed, and reads that of another process. Thread-safe.
 

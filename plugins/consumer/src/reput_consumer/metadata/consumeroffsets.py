@@ -67,7 +67,7 @@ Key = tuple[str, str]
 """Group and topic."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConsumerOffsets:
     """The offsets of all groups in memory, and the file that they are saved to. Thread-safe."""
 

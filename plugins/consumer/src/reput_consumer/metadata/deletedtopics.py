@@ -56,7 +56,7 @@ _LITE_PREFIX: Final = f"{LIGHT_PREFIX}$"
 """Before the parent of a lite topic, in the name of its light queue."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeletedTopics:
     """The notes of all deleted topics. Thread-safe: a change replaces the table."""
 

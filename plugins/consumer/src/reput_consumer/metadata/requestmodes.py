@@ -39,7 +39,7 @@ class RequestMode:
     members after it; 0: each takes from all queues."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RequestModes:
     """The modes that the file knows. Thread-safe."""
 

@@ -27,7 +27,7 @@ S = TypeVar("S")
 _INT_BITS = 32
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SettingsTable(ABC, Generic[S]):
     """Base of the tables for groups and for topics.
 

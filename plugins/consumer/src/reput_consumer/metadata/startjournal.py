@@ -38,7 +38,7 @@ Start = tuple[str, str, int, int]
 """Group, topic, queue id and queue offset."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StartJournal:
     """The lines of the file. Thread-safe."""
 

@@ -43,7 +43,7 @@ class GroupSettings:
         return min(self.retry_queue_nums, QUEUES_MAX)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SubscriptionGroups(SettingsTable[GroupSettings]):
     """The groups that the file knows. Thread-safe."""
 

@@ -66,7 +66,7 @@ class TopicSettings:
         return str(self.attributes.get("message.type", "")).upper() == "PRIORITY"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Topics(SettingsTable[TopicSettings]):
     """The topics that the file knows. Thread-safe."""
 

@@ -20,7 +20,7 @@ import attrs
 __all__ = ["Lease", "Leases"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Lease:
     """One message that a group was handed and has not acknowledged."""
 
@@ -41,7 +41,7 @@ class Lease:
     """Whether it is being put into the retry topic or to the dead letters."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Leases:
     """The leases of one group on one queue. Not thread-safe."""
 

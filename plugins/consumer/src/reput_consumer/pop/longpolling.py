@@ -30,7 +30,7 @@ class _Waiting:
         return sum([topic.startswith(LIGHT_PREFIX) for topic in self.topics])
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PopLongPolling:
     """Waiting requests by topic. Thread-safe; they are woken without a lock.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PopBatch"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PopBatch:
     """What one request is handed; used under the lock of its group.
 

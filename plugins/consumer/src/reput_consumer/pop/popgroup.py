@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PopGroup"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PopGroup:
     """One group. All but the lock is used under the lock."""
 

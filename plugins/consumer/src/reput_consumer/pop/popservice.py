@@ -452,7 +452,7 @@ class PopService:
         self.waiting.wake_all()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Held:
     """Holds the lock of a group, which is added if it is not known."""
 

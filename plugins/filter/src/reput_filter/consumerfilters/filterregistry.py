@@ -43,7 +43,7 @@ def _nowhere(consumers: Sequence[ConsumerFilter]) -> None:
     """Save nothing."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FilterRegistry:
     """The filters of all groups; thread-safe."""
 

@@ -35,7 +35,7 @@ CHUNK: Final = 1 << 16
 """Items of one read, where many are read: 1.25 MiB. Their columns take several times as much."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IndexFile:
     """One file. Its owner holds a lock for every change of it."""
 

@@ -34,7 +34,7 @@ __all__ = ["IndexFiles", "follow_up"]
 logger = logging.getLogger(__name__)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IndexFiles:
     """All index files, oldest first; the last one is written."""
 

@@ -42,7 +42,7 @@ _READS: Final = 8  # by one call
 _LOOK_AGAIN_MS: Final = 100
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Walk:
     """The state of one level during the comparison."""
 

@@ -31,7 +31,7 @@ __all__ = ["CopySurvey", "FoundCopies"]
 _COPIES_MAX: Final = 200_000  # of one level; the newest are kept
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FoundCopies:
     """The delivered messages of one level."""
 

@@ -39,7 +39,7 @@ class _Snapshot:
     log_end: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DelayState:
     """``config/delayOffset.json`` of one store. Thread-safe."""
 

@@ -49,7 +49,7 @@ _STEPS: Final = 4  # of settling, by one call
 _LOOK_AGAIN_MS: Final = 100
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LevelDelivery:
     """The delay levels of one store that is open for writing."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["LevelQueue"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LevelQueue:
     """One queue of the schedule topic. Used by the working thread only."""
 

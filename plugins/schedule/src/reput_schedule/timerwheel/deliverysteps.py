@@ -48,7 +48,7 @@ class Step(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SlotStep:
     """All records of one slot, cancellations first."""
 
@@ -80,7 +80,7 @@ class SlotStep:
         return self._at >= len(self.records)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LateStep:
     """Records ``[at, end)`` of the timer log whose slots were over when they came."""
 

@@ -7,7 +7,7 @@ import attrs
 __all__ = ["DurableQueueOffset"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DurableQueueOffset:
     """How far the timer's queue is on the wheel, as far as the log is on disk.
 

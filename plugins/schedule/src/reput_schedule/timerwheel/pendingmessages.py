@@ -38,7 +38,7 @@ __all__ = ["LONGEST", "LogTail"]
 LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogTail:
     """Parked and delivered messages of the log from a physical offset on. Not thread-safe."""
 

@@ -61,7 +61,7 @@ _QUEUE_ID_MAX = (1 << 31) - 1
 _VALUE_END = bytes([VALUE_END])
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TimerDelivery:
     """Puts due messages. Used by the working thread only."""
 

@@ -41,7 +41,7 @@ _LATEST: Final = (1 << 62) - 1  # ms; 146 million years
 _DELIVERY_ROOM: Final = 160  # bytes of TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class TimerIllegalError(PutError, ValueError):
     """An invalid delivery time, or a cancellation of a message that is due already."""
 

@@ -46,7 +46,7 @@ __all__ = ["WaitingCounts"]
 _END: Final = 1 << 62  # a physical offset above every log
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WaitingCounts:
     """Counts of one store. Not thread-safe."""
 

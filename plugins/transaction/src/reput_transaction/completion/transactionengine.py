@@ -74,7 +74,7 @@ Which = HalfMessage | str | int
 """A transaction: its half message, an id, or the physical offset of its half message."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionEngine:
     """Ends the transactions of one open store. Thread-safe."""
 

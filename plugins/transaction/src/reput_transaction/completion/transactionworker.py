@@ -48,7 +48,7 @@ class Checker:
     """Whether the answer is no return value, but a commit or a rollback that comes later."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionWorker:
     """Does the timed work of one open store; called on one thread at a time."""
 

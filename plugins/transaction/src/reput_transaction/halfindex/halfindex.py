@@ -57,7 +57,7 @@ _CHECKS_MAX = (1 << 31) - 1
 _SAME = (PROPERTY_REAL_TOPIC, PROPERTY_REAL_QUEUE_ID, PROPERTY_UNIQ_KEY, PROPERTY_GROUP)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HalfIndex:
     """Half messages that are not finished. Not thread-safe."""
 

@@ -11,7 +11,7 @@ from reput_transaction.layout import ENDED, OPEN, SUPERSEDED, UNDECIDED
 __all__ = ["Group", "HalfRow", "HalfRows"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Group:
     """The messages that one `TransactionPlugin.transaction` ends together."""
 
@@ -27,7 +27,7 @@ class Group:
         return self.decision != UNDECIDED and self.open_count > 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HalfRow:
     """One half message; the message itself stays in the log."""
 
@@ -55,7 +55,7 @@ class HalfRow:
         return row
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HalfRows:
     """The unfinished half messages, indexed by everything that refers to them."""
 

@@ -21,7 +21,7 @@ DIRECTORY: Final = "config"
 FILE_NAME: Final = "consumerOffset.json"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CheckBackOffsets:
     """The two offsets of the group ``CID_RMQ_SYS_TRANS``."""
 

@@ -22,7 +22,7 @@ _SAVED_SECONDS: Final = 0.5
 """Pauses that were not made count for so long: a few notices are always sent at once."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupNotifier:
     """The notices to one client about one group."""
 

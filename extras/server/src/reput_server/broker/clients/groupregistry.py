@@ -44,7 +44,7 @@ class Client:
     """When its last heartbeat came, ms."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConsumerGroup:
     """The clients of a consumer group."""
 
@@ -71,7 +71,7 @@ class ConsumerGroup:
         self.subscriptions = kept
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupRegistry:
     """All groups with clients. Used on the event loop, but for the calls of the store."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PendingResets"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PendingResets:
     """Offsets by group and queue, in memory. Used on the event loop."""
 

@@ -28,7 +28,7 @@ _KEPT_SIZE: Final = 10_000  # characters; a longer expression is read each time
 _SUBSCRIPTION: Final = int(PullFlag.SUBSCRIPTION)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Filters:
     """Compiled filters of pulls. `of` waits for nothing; `compiled` may."""
 

@@ -39,7 +39,7 @@ _FIRST: Final = 1
 _LAST: Final = 2
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class LiteAskError(ReputError):
     """A client wants to subscribe to what it may not read."""
 

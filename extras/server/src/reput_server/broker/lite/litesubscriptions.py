@@ -37,7 +37,7 @@ _EXPIRY_STEP_MS: Final = 10_000
 """How often that is looked at."""
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class LiteQuotaError(ReputError):
     """A client wants to subscribe to too many lite topics, or too many clients want to."""
 
@@ -47,7 +47,7 @@ class LiteQuotaError(ReputError):
         return self.reason
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiteClient:
     """One client. All but its name is used under the lock of `LiteSubscriptions`."""
 

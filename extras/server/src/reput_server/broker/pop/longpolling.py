@@ -103,7 +103,7 @@ class PollsFullError(ReputError):
         return "too many requests wait for messages"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PopLongPolling:
     """Requests that pop. Used on the event loop."""
 

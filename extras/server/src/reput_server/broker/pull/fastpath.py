@@ -38,7 +38,7 @@ _INT_LIMIT: Final = 1 << 31
 _ONE_WAY: Final = 2
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PullFastPath:
     """Takes pulls on the event loop, for all connections of a broker."""
 

@@ -28,7 +28,7 @@ _QUEUES_SECONDS: Final = 5.0
 """Queues are looked at for so long after the log has grown, and otherwise once in this time."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogGrowth:
     """Looks again and again while pulls wait. Used on the event loop."""
 

@@ -29,7 +29,7 @@ _WAITER: Final = "reput-serve"
 _TRY_AGAIN_SECONDS: Final = 1.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HeldPull:
     """A pull that waits."""
 
@@ -45,7 +45,7 @@ class HeldPull:
     timer: asyncio.TimerHandle | None = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PullLongPolling:
     """Waiting pulls by queue. Used on the event loop."""
 

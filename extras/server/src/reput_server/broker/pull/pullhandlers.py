@@ -71,7 +71,7 @@ class _Waiting:
     """When it is answered whatever there is, by the loop's clock, s."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PullHandlers:
     """The requests that hand messages to consumers."""
 

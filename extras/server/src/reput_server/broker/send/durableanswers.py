@@ -59,7 +59,7 @@ class _Held:
     told: Told
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Round:
     """What one flush covers."""
 
@@ -73,7 +73,7 @@ class _Round:
     """When the first of them was stored, by `DurableAnswers.clock`, s."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DurableAnswers:
     """The answers of one broker. Used on the event loop."""
 

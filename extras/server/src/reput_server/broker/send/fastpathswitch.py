@@ -38,7 +38,7 @@ def answer_frames() -> AnswerFrames:
     return AnswerFrames.of(ResponseCode.SUCCESS, names, TRACED)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FastPathSwitch:
     """Takes sends on the event loop, for all connections of a broker."""
 

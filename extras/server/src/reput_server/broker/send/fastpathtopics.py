@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["FastPathTopics"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FastPathTopics:
     """How many queues topics have. Used on the event loop."""
 

@@ -150,7 +150,7 @@ class _Awaited:
             self.done.set_exception(error)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SendBatcher:
     """Takes sends one by one, and puts them together. Used on the event loop."""
 

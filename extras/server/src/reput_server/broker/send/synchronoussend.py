@@ -36,7 +36,7 @@ __all__ = ["SynchronousSends"]
 _UNIQUE: Final = "UNIQ_KEY\x01"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SynchronousSends:
     """Takes sends on the event loop. What it says no to, a handler takes."""
 
@@ -140,7 +140,7 @@ class SynchronousSends:
                 peer.finish(done.count, done.size, done.answers, done.passed_count)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Done:
     """What one connection is answered after a round."""
 
@@ -150,7 +150,7 @@ class _Done:
     answers: list[bytes | Command] = attrs.field(factory=list)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _SendAtOnce:
     """A `reput_server.broker.send.sendbatcher.Send`."""
 

@@ -58,7 +58,7 @@ _FEW: Final = 8  # messages of a batch for which it is not worth to call numpy
 _NOTHING: Final = (WindowSum(0, 0.0, 0.0),) * 3
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Pulls:
     """What pulls of one group from one queue were answered with, within one slice of time."""
 
@@ -73,7 +73,7 @@ class _Pulls:
     """How long ago the last message was stored, ms."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerStatistics:
     """All counts of a broker. Thread-safe; no call waits for anything but another one."""
 

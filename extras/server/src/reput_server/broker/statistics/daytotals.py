@@ -12,7 +12,7 @@ import attrs
 __all__ = ["DayTotals"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DayTotals:
     """A total by days of the local time. Not thread-safe."""
 

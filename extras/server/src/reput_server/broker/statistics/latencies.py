@@ -37,7 +37,7 @@ _LABELS: Final = (
 _SPAN: Final = 60.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Latencies:
     """A histogram of seconds. Used on one thread; one more may read."""
 
@@ -76,7 +76,7 @@ class Latencies:
         return 0.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PutTimes:
     """Times of sends: until they were answered, and of the puts that stored them.
 

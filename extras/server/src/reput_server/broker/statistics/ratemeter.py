@@ -13,7 +13,7 @@ _SPANS: Final = (1, 6, 60)
 """Slices: 10 s, 1 min, 10 min."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RateMeter:
     """Counts by slices of ten seconds. Used on the event loop; a reader elsewhere may miss one."""
 

@@ -24,7 +24,7 @@ _PAUSE_SECONDS: Final = 0.05
 _WATCHED_MAX: Final = 10_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionEnds:
     """Ends and check-backs of the producers of one protocol. Used on the event loop."""
 

@@ -39,7 +39,7 @@ _ROLLBACK: Final = 12
 _UNKNOWN: Final = 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionHandlers:
     """The request that ends transactions, and the question for transactions that nobody ends."""
 

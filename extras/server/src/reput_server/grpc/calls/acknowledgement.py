@@ -43,7 +43,7 @@ class _Acks:
     done: asyncio.Future[list[bool]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AckCalls:
     """The calls about one message.
 

@@ -74,7 +74,7 @@ def checked_invisible_ms(duration: Any, least_ms: int = _INVISIBLE_MIN_MS) -> in
     return found
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReceiveCalls:
     """The call that hands messages out."""
 

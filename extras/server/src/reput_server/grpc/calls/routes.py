@@ -48,7 +48,7 @@ def _types_named(name: str) -> tuple[MessageType, ...]:
     return (MessageType.__members__.get(name, MessageType.NORMAL),)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RouteCalls:
     """The calls about routes."""
 

@@ -71,7 +71,7 @@ def consistent_hash(number: int, bucket_count: int) -> int:
         candidate = following
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SendCalls:
     """The calls of producers."""
 

@@ -41,7 +41,7 @@ _END: Final = None
 _INT_MAX: Final = (1 << 31) - 1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClientCalls:
     """The calls by which clients come and go."""
 

@@ -27,7 +27,7 @@ _COMMIT: Final = 1
 _ROLLBACK: Final = 2
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionCalls:
     """The call that ends transactions, and the question for transactions that nobody ends."""
 

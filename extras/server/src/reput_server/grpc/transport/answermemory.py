@@ -23,7 +23,7 @@ _LOOK_SECONDS: Final = 1.0
 """How often a call that waits for the memory of all looks for a connection to cut."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Waiting:
     """A request that waits for memory."""
 
@@ -32,7 +32,7 @@ class _Waiting:
     granted: asyncio.Future[int]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AnswerMemory:
     """What the answers of all connections of a listener take. Used on the event loop."""
 
@@ -89,7 +89,7 @@ class AnswerMemory:
             self._waiting.pop(share, None)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AnswerShare:
     """What the answers of one connection take. Used on the event loop."""
 

@@ -18,7 +18,7 @@ _UNREAD_MAX: Final = 1_000
 _END: Final = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Call:
     """One call. Used on the event loop."""
 

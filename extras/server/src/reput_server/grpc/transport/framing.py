@@ -96,7 +96,7 @@ def seconds_of(timeout: str | None) -> float | None:
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Messages:
     """Cuts the bytes of one request into messages."""
 

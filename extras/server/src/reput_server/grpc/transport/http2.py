@@ -52,7 +52,7 @@ _FIRST_WINDOW: Final = 65_535
 """Bytes that a client may send before it knows the server's settings."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Stream:
     """One request and its answer."""
 

@@ -35,7 +35,7 @@ _CLOSE_SECONDS: Final = 2.0
 """How long clients may take to read their answers once the server stops."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Listener:
     """Listens on one address. All of it runs on the event loop."""
 

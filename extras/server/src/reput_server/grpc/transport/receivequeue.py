@@ -33,7 +33,7 @@ class Receiver(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Slices:
     """The bytes of one connection that were not taken."""
 
@@ -66,7 +66,7 @@ class Slices:
         self._data.clear()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReceiveQueue:
     """Connections that have bytes to be taken. Used on the event loop."""
 

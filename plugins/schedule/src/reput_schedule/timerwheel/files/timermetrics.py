@@ -31,7 +31,7 @@ __all__ = ["TimerMetrics"]
 _TOPICS_MAX = 1 << 16
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TimerMetrics:
     """Counts by topic. Not thread-safe."""
 

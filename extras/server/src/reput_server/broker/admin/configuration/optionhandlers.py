@@ -26,7 +26,7 @@ __all__ = ["ConfigurationHandlers"]
 logger = logging.getLogger(__name__)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConfigurationHandlers:
     """The requests of operators about a broker's options."""
 
