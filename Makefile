@@ -117,7 +117,7 @@ pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the ter
 	@REPUT_PICTURES=docs/images $(BIN)/tox run -e browser -- tests/web/test_browser.py -k fit_the_screen
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench ./core './extras/arrow[sql]' './extras/tools[prometheus]' ./extras/aio ./extras/table ./extras/web $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench ./core './extras/arrow[sql]' './extras/tools[prometheus]' ./extras/aio ./extras/client './extras/server[grpc]' ./extras/table ./extras/web $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 
