@@ -193,7 +193,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             end = min(end, progress)
         for _, queue in self.queues.others():
             recover(queue, clean=self.context.clean, known_offset=end)
-        complete_to = self._mend_short(end)
+        complete_to = self._recover_short(end)
         low = self.context.log.min_physical_offset
         closed = self.queues.closed.rows
         highest = min(end, progress, max_physical_offset)
@@ -228,7 +228,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         self._noted.progress = min(progress, complete_to)
         return self._noted.progress
 
-    def _mend_short(self, known_offset: int) -> int:
+    def _recover_short(self, known_offset: int) -> int:
         """Find again the extents of queues that lack units which they once had.
 
         Returns:

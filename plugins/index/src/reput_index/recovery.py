@@ -63,7 +63,7 @@ class RecoveryReport:
         is_doubtful = self._drop_behind_damage(clean=clean) or not clean
         index.trim(log.min_physical_offset)
         if is_doubtful:
-            progress = self._mend_last(progress)
+            progress = self._repair_last(progress)
             for file in index.files:
                 # A killed writer may have left bytes or names unflushed.
                 index.note_unflushed(file)
@@ -249,7 +249,7 @@ class RecoveryReport:
 
     # ------------------------------------------------------------------ after a crash
 
-    def _mend_last(self, progress: int) -> int:
+    def _repair_last(self, progress: int) -> int:
         """Rebuild the last file's slots, and return the physical offset up to which it is right."""
         index = self._index
         while index.files:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Recovery"]
 
-_MENDED_MAX = 8  # files; each takes as long as reading a file of the log
+_REPAIRED_MAX = 8  # files; each takes as long as reading a file of the log
 _ONE = UNIT_DTYPE.itemsize
 
 
@@ -64,13 +64,13 @@ class Recovery:
                 if not self._is_sound(base, max(base, low), end, is_last=base == needed[-1]):
                     bad.append(base)
         bad.sort()
-        if len(bad) > _MENDED_MAX:
+        if len(bad) > _REPAIRED_MAX:
             # Too long for an opening: the store goes on meanwhile, and sends the records again.
-            progress = max(bad[_MENDED_MAX], low)
+            progress = max(bad[_REPAIRED_MAX], low)
             logger.warning("making sums again from physical_offset=%d files=%d", progress, len(bad))
             files.cut(progress)
-        for base in bad[:_MENDED_MAX]:
-            self._mend(base, max(base, low), min(base + files.file_size, progress))
+        for base in bad[:_REPAIRED_MAX]:
+            self._repair(base, max(base, low), min(base + files.file_size, progress))
         return progress
 
     def _is_sound(self, base: int, start: int, end: int, *, is_last: bool) -> bool:
@@ -93,7 +93,7 @@ class Recovery:
         gaps = gaps_of(units, start, end)
         return [part for gap in gaps for part in first_uncovered(self.log, *gap)]
 
-    def _mend(self, base: int, start: int, end: int) -> None:
+    def _repair(self, base: int, start: int, end: int) -> None:
         units = self.files.read(base)
         kept = units[(units.end <= end) & (units.start >= start)]
         parts = [kept]

@@ -111,7 +111,7 @@ class QueueRecovery:
             if pair not in self.queue.pairs:
                 break  # an earlier pair was cut, and this one removed
             closely = number >= len(pairs) - _LAST_PAIRS
-            self._mend(pair, self._intact[pair.base], closely=closely)
+            self._repair(pair, self._intact[pair.base], closely=closely)
         self._cut_behind_limit()
         self._remove_empty_ones()
         if not self.context.clean:
@@ -246,7 +246,7 @@ class QueueRecovery:
 
     # ------------------------------------------------------------------ damage
 
-    def _mend(self, pair: Pair, intact: int | None, *, closely: bool) -> None:
+    def _repair(self, pair: Pair, intact: int | None, *, closely: bool) -> None:
         """Check one pair, as closely as needed, and repair it.
 
         Args:
