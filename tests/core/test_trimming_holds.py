@@ -20,7 +20,7 @@ from trimmedstores import (
 )
 
 import reput
-from reput.dispatch.logtrimmer import LiveHolds
+from reput.dispatch.retentionholds import LiveHolds
 from reput.files import Disk
 from reput.log import LogHead, StateFile
 from reput_testing.crashes.storeinternals import store_internals

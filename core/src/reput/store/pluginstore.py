@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import attrs
 
-from reput.dispatch.logtrimmer import preview
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.plugin.storeaccess import DROP, KEEP
 from reput.record.messages.message import shown
@@ -15,8 +14,9 @@ from reput.store.operations.queuereads import QueueReads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.dispatch.logtrimmer import LiveHolds, LogTrimmer, RecordedHolds
+    from reput.dispatch.logtrimmer import LogTrimmer
     from reput.dispatch.pluginlifecycle import PluginLifecycle
+    from reput.dispatch.retentionholds import LiveHolds, RecordedHolds
     from reput.files.system.disk import Disk
     from reput.log.reader.logreader import StoreLog
     from reput.log.writer.commitlog import CommitLog
@@ -87,6 +87,8 @@ class StoreComponents:
         if unseen not in (KEEP, DROP):
             raise ValueError(f'unseen must be "{KEEP}" or "{DROP}", not {shown(unseen)}')
         if dry_run:
+            from reput.dispatch.logtrimmer import preview
+
             return preview(self.log, self.holds, physical_offset, unseen, asker)
         writer = self.writing()
         if not asker:

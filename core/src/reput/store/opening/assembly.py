@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.dispatch.logtrimmer import RecordedHolds
 from reput.dispatch.pluginopener import PluginOpener, known_progress
+from reput.dispatch.retentionholds import RecordedHolds
 from reput.dispatch.runtime.pluginrunner import RunnerContext
 from reput.dispatch.runtime.pluginstate import Stopped
 from reput.log.writer.queueoffsets import QueueFloors

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.dispatch.deadletters import DeadLetterFile
-from reput.dispatch.logtrimmer import LiveHolds, LogTrimmer
+from reput.dispatch.logtrimmer import LogTrimmer
 from reput.dispatch.manifest import Manifest
 from reput.dispatch.pluginlifecycle import PluginLifecycle
 from reput.dispatch.pluginopener import checked_offsets
+from reput.dispatch.retentionholds import LiveHolds
 from reput.dispatch.runtime.groupcontext import GroupContext
 from reput.dispatch.runtime.pluginflusher import PluginFlusher
 from reput.dispatch.runtime.pluginrunner import RunnerContext
