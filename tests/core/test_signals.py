@@ -585,3 +585,19 @@ def test_a_wait_that_could_not_end_before_the_interrupted_code_is_refused_at_onc
             else:
                 assert store.wait_dispatched()
         assert store.wait_dispatched()
+
+
+@pytest.mark.parametrize("threads", [True, False], ids=["threads", "no-threads"])
+def test_a_hook_may_wait_for_another_store(tmp_path, threads):
+    class Mirror(Witness):
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            other.put(message())
+            self.seen.append(other.wait_dispatched())
+
+    mirror = Mirror()
+    with open_small(tmp_path / "other", [Witness()]) as other:
+        with open_small(tmp_path / "store", [mirror], threads=threads) as store:
+            store.put(message())
+            store.wait_dispatched(raise_suspended=True)
+    assert mirror.seen == [True]

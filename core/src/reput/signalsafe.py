@@ -139,18 +139,22 @@ def _start(thread: threading.Thread) -> None:
 
 
 _locks: dict[weakref.ref[threading.RLock], None] = {}
-"""All locks of `new_lock` that still exist, the oldest first."""
+"""The locks of `new_lock` that still exist, the oldest first, without those of `_hook_locks`."""
+_hook_locks: dict[weakref.ref[threading.RLock], None] = {}
+"""Likewise, those under which plugins' hooks are called."""
 
 
-def new_lock() -> threading.RLock:
+def new_lock(*, runs_hooks: bool = False) -> threading.RLock:
     """Return a reentrant lock whose holder a signal handler may interrupt to close the store.
 
     Code under the lock must allow that the handler, on the same thread, runs all of that code once
-    more in between.
+    more in between. It must not call `Store.wait_dispatched`, unless it is a hook of a plugin,
+    which may wait for another store (``runs_hooks``).
     """
     lock = threading.RLock()
+    locks = _hook_locks if runs_hooks else _locks
     # The finalizer is a function of C: an exception of a handler in a Python one would be lost.
-    _locks[weakref.ref(lock, _locks.__delitem__)] = None
+    locks[weakref.ref(lock, locks.__delitem__)] = None
     return lock
 
 
@@ -165,7 +169,8 @@ def locks_released() -> Iterator[None]:
     held: list[threading.RLock] = []
     # All in C, for the locks of many stores. A list of the dictionary, as it allocates before it
     # iterates; a tuple allocates meanwhile, which may run finalizers that change the dictionary.
-    for lock in filter(is_held_here, filter(None, map(operator.call, list(_locks)))):
+    known = map(operator.call, list(_locks) + list(_hook_locks))
+    for lock in filter(is_held_here, filter(None, known)):
         held += [lock] * _release_fully(lock)
     try:
         yield
@@ -178,12 +183,13 @@ def locks_released() -> Iterator[None]:
 is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
 
 
-def is_any_held_here() -> bool:
-    """Return whether this thread holds a lock of `new_lock`, of any store.
+def is_any_held_here(*own: threading.RLock) -> bool:
+    """Return whether this thread holds one of ``own``, or a lock under which no hooks are called.
 
     A call that waits for other threads without limit is refused then: these may need the lock.
     """
-    return any(map(is_held_here, filter(None, map(operator.call, list(_locks)))))
+    known = map(operator.call, list(_locks))
+    return any(map(is_held_here, (*own, *filter(None, known))))
 
 
 def _release_fully(lock: threading.RLock) -> int:

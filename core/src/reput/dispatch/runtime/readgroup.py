@@ -69,7 +69,7 @@ class ReadGroup:
         self.thread: threading.Thread | None = None
         self.awake = SafeEvent()
         """Set when there may be work, or a rest may end."""
-        self._step_lock = new_lock()
+        self.step_lock = new_lock(runs_hooks=True)
         self._is_stepping = False
         self.read_error: Exception | None = None
         """Why the log could not be read the last time; None if it could."""
@@ -94,7 +94,7 @@ class ReadGroup:
 
     def step(self) -> bool:
         """Do one round: read one window at each position; return whether there was any to read."""
-        with self._step_lock:
+        with self.step_lock:
             if self._is_stepping:
                 return False  # this is a signal handler that interrupted a step on its thread
             try:
@@ -112,7 +112,7 @@ class ReadGroup:
     @property
     def is_stepping_here(self) -> bool:
         """Whether this thread is in a step: a signal handler cannot wait for the group."""
-        with self._step_lock:
+        with self.step_lock:
             return self._is_stepping
 
     def _round(self) -> bool:

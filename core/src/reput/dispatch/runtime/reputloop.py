@@ -255,7 +255,8 @@ class ReputLoop:
             if progress is not None:
                 progress(physical_offset)
             return True
-        if self.shared.thread is not None and is_any_held_here():
+        steps = (group.step_lock for group in (self.shared, *self.own))
+        if self.shared.thread is not None and is_any_held_here(*steps):
             raise called_inside("wait_dispatched")
         try:
             self.feed.begin_waiting(names)
