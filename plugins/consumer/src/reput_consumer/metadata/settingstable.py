@@ -252,18 +252,23 @@ class SettingsTable(ABC, Generic[S]):
         Raises:
             OSError: the file cannot be written; the entry is still there.
         """
+        was_there = False
 
         def edit(document: dict[str, Any]) -> bool:
+            nonlocal was_there
             table = section_of(document, self.table_name)
-            return self._fill(table) | (table.pop(name, None) is not None)
+            is_changed = self._fill(table)
+            was_there = table.pop(name, None) is not None
+            return is_changed or was_there
 
         with changing():
-            was_there = name in self._table
-            was_there |= self.document.change(edit) | (self._pending.pop(name, None) is not None)
+            is_known = name in self._table
+            self.document.change(edit)
+            is_known |= self._pending.pop(name, None) is not None
             self._table = {key: each for key, each in self._table.items() if key != name}
             self._made.pop(name, None)
         self._notify()
-        return was_there
+        return was_there or is_known
 
     def _fill(self, table: dict[str, Any]) -> bool:
         """Complete a table that may be older than what is known here; return whether it changed.
