@@ -74,6 +74,17 @@ def test_what_is_in_place_of_a_file_is_found_and_the_rest_is_checked(root, name)
     assert report.checked.messages
 
 
+def test_directories_of_others_may_have_names_like_those_of_files(root):
+    number = "20261130223506123"
+    for name in (f"others/{number}", f"config/{number}", f"consumequeue/{number}/0"):
+        (root / name).mkdir(parents=True)
+
+    kinds = {each.kind for each in checked(root).findings}
+
+    assert "store.strange" in kinds
+    assert "store.not-a-file" not in kinds
+
+
 def with_config(root, **files):
     (root / "config").mkdir()
     for name, text in files.items():

@@ -33,13 +33,19 @@ _DOCUMENTS: Final = (".json", ".json.bak")
 _NUMBER_SIZE_MIN: Final = 17
 """Digits of the shortest name that a file has by its time or its first byte."""
 _DEPTHS: Final = {
+    "index": 2,
+    "timerlog": 2,
+    "transaction": 2,
+    "integrity": 3,
     "consumequeue": 4,
     "consumequeue_ext": 4,
     "batchconsumequeue": 4,
     "compaction": 5,
-    OWN_DIRECTORY: 5,
 }
-"""Names in the path of a numbered file, where a topic, which may be a number, is one of them."""
+"""Names in the path of a numbered file: a topic, which may be a number, can be one of them.
+
+Directories of others, and copies by hand, may have such names anywhere else.
+"""
 
 
 def misplaced(root: str, disk: Disk) -> tuple[str, ...]:
@@ -79,10 +85,10 @@ def _is_of_file(path: tuple[str, ...]) -> bool:
         return name in _ABOVE
     if path in _BELOW or (top == "config" and depth == 2 and name.endswith(_DOCUMENTS)):
         return True
-    if top == OWN_DIRECTORY and depth == 5 and name == "tombstones":
-        return True
     is_number = name.isdigit() and len(name) >= _NUMBER_SIZE_MIN
-    return is_number and depth == _DEPTHS.get(top, depth)
+    if top == OWN_DIRECTORY:
+        return path[1] == "compaction" and depth == 5 and (is_number or name == "tombstones")
+    return is_number and depth == _DEPTHS.get(top)
 
 
 class HidingDisk(Disk):
