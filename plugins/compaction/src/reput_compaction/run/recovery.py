@@ -17,7 +17,7 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.record import Decoder
-from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
+from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, FILLER_TOPIC, SIZE_AND_MAGIC
 from reput_compaction.filepairs.filepair import Pair
 from reput_compaction.filepairs.offsetnotelayout import NOTE_SIZE, OLDER, UNKNOWN
 from reput_compaction.filepairs.pairloader import bases_in, look_into, paired, unit_count
@@ -404,7 +404,7 @@ class QueueRecovery:
                     return True
                 begin = end - int(unit["size"])
                 view = log.read_message(begin) if begin >= self._log_begins else None
-                if view is not None:
+                if view is not None and not FILLER_TOPIC.startswith(view.topic):
                     found = view.queue_offset, view.store_timestamp
                     return found != (unit["queue_offset"], unit["store_timestamp"])
         return False
