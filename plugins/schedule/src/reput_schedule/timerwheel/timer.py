@@ -193,7 +193,10 @@ class Timer:
             )
             return False
         log, places = self._context.log, (check.copies_to, check.reached.examined_to)
-        if not are_of_log(log, end, *places) or (progress == 0 < check.copies_to):
+        if progress == 0 < check.copies_to:
+            logger.warning("timer begins again: nothing of the log is known to be dispatched")
+            return False
+        if not are_of_log(log, end, *places):
             logger.warning("timer begins again: its checkpoint is of another log")
             return False
         return True
