@@ -16,7 +16,7 @@ from zoo.stores import healthy, put_down
 import reput
 from reput.errors import StoreNotFoundError
 from reput.files import Disk
-from reput_testing import QuickDisk, snapshot, traces
+from reput_testing import ManualClock, QuickDisk, snapshot, traces
 from reput_tools.doctor import Severity, verify
 from reput_tools.doctor.repair.backup import NoBackupError
 from reput_tools.doctor.repair.diskspace import NoSpaceError
@@ -538,6 +538,71 @@ def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path, damag
         found = [view.body for view in store.read("facts", 0, 0, 100)]
     assert found == [b"%d" % number for number in range(15, 24)]
     assert not [each for each in verify(tmp_path / "mended", jobs=1).findings if each.severity > 0]
+
+
+@pytest.mark.parametrize("damaged", ["checkpoint", "records", "head"])
+def test_compacted_messages_stay_and_superseded_ones_do_not_come_back(tmp_path, damaged):
+    pytest.importorskip("reput_compaction")
+    root = tmp_path / "store"
+    config = {"commitlog": {"file_size": 8192}, "compaction": {"topics": ["facts"]}}
+    plugins = ["consumequeue", "compaction"]
+    with reput.open(root, plugins=plugins, config=config, threads=False, disk=QuickDisk()) as store:
+        for number in range(24):
+            store.put(reput.Message("facts", b"%d" % number, queue_id=0, keys=f"k{number % 9}"))
+        store.wait_dispatched()
+        store.plugin("compaction").compact()
+        places = [
+            place
+            for each in store.scan()
+            for place in zip(each.physical_offset.tolist(), each.size.tolist(), strict=True)
+        ]
+    ranges = {"records": places[15:20], "head": [(0, places[17][0])]}
+    log = root / "commitlog" / ("0" * 20)
+    data = bytearray(log.read_bytes())
+    for start, size in ranges.get(damaged, []):
+        data[start : start + size] = bytes(size)
+    log.write_bytes(data)
+    if damaged == "checkpoint":
+        (root / "checkpoint").write_bytes(b"short")
+
+    done = repair(root, tmp_path / "repaired", jobs=1)
+
+    assert done.built
+    with reput.open(tmp_path / "repaired", "r") as store:
+        found = [view.body for view in store.read("facts", 0, 0, 100)]
+    assert found == [b"%d" % number for number in range(15, 24)]
+
+
+def test_a_plugin_that_was_suspended_stays_suspended(sick, tmp_path):
+    root = sick("reput/flip-body-middle")
+    with reput.open(root, threads=False) as store:
+        name = store.plugins()[0].name
+        store.suspend_plugin(name)
+    (root / "checkpoint").write_bytes(b"short")
+
+    repair(root, tmp_path / "repaired", jobs=1)
+
+    with reput.open(tmp_path / "repaired", "r") as store:
+        states = {each.name: str(each.state) for each in store.plugins()}
+    assert [each for each, state in states.items() if state == "suspended"] == [name]
+
+
+def test_a_search_by_time_stays_right_where_the_clock_was_set_back(tmp_path):
+    root, clock = tmp_path / "store", ManualClock()
+    with reput.open(
+        root, plugins=["consumequeue"], clock=clock, threads=False, disk=QuickDisk()
+    ) as store:
+        for step in (1_000, 1_000, 1_000, -7_200_000, 1_000, 1_000):
+            store.put(reput.Message("Topic", queue_id=0))
+            clock.now += step
+    (root / "checkpoint").write_bytes(b"short")
+
+    repair(root, tmp_path / "repaired", jobs=1)
+
+    times = range(clock() - 10_000, clock() + 7_210_000, 500_000)
+    with reput.open(root, "r") as before, reput.open(tmp_path / "repaired", "r") as after:
+        found = [before.offset_by_time("Topic", 0, each) for each in times]
+        assert [after.offset_by_time("Topic", 0, each) for each in times] == found
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from reput_tools.doctor.repair.newstore import (
     derived_plugins,
     open_once,
 )
+from reput_tools.doctor.repair.pluginstates import keep_store_times, take_over_states
 from reput_tools.offline import Rebuilt, rebuild
 
 if TYPE_CHECKING:
@@ -114,6 +115,10 @@ def build(
     _take_over_config(source, root, disk)  # first, as topics say which kind of queues they have
     rebuilt, notices = _rebuild(source, root, disk, jobs, step)
     notices += _take_over(source, root, disk)
+    if bases_of(plan):
+        old = StateFile.of(plan.root, source.disk, lambda error: None)
+        keep_store_times(old, StateFile.of(root, disk))
+        take_over_states(plan, old, root, disk)
     notices += _open_once(plan, root, disk, step)
     return Built(tuple(rebuilt), tuple(notices))
 
