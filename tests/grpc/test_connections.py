@@ -301,7 +301,7 @@ def sends(raw, *bodies, compressed=()):
         request.messages.add(
             topic=m.Resource(name="one-queue"),
             body=body.encode(),
-            system_properties=m.SystemProperties(message_id=body, message_type=1),
+            system_properties=m.SystemProperties(message_id=body[:9], message_type=1),
         )
         data = request.SerializeToString()
         if body in compressed:
@@ -314,17 +314,20 @@ def sends(raw, *bodies, compressed=()):
     return streams
 
 
-def test_sends_of_one_read_are_stored_in_their_order(broker, raw):
+@pytest.mark.parametrize("large", [1, 1 << 20])
+def test_sends_of_one_read_are_stored_in_their_order(broker, raw, large):
     broker.create_topic("one-queue", queues=1)
-    words = [f"a{number}" for number in range(12)]
-    streams = sends(raw, *words, compressed=("a1", "a6"))
+    before = len(broker.messages("one-queue"))
+    words = [f"a{number}" * (large if number in (1, 2, 6) else 1) for number in range(12)]
+    streams = sends(raw, *words, compressed=(words[1], words[2], words[6]))
     for stream, data in streams:
         raw.me.send_data(stream, data, end_stream=True)
 
     assert raw.ended(streams[-1][0])["grpc-status"] == "0"
 
     broker.store.wait_dispatched()
-    assert [bytes(each.body).decode() for each in broker.messages("one-queue")] == words
+    found = [bytes(each.body).decode() for each in broker.messages("one-queue")]
+    assert found[before:] == words
 
 
 def test_a_send_that_comes_in_two_reads_is_stored_before_those_behind_it(broker, raw):

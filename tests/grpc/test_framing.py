@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import zlib
 
 import pytest
@@ -18,10 +19,22 @@ from reput_server.grpc.transport.framing import (
     seconds_of,
     trailers,
 )
+from reput_server.grpc.transport.inflation import INFLATE_MAX
 
 
 def compressed(message: bytes) -> bytes:
     return b"\1" + framed(message)[1:]
+
+
+def fed(reader: Messages, data: bytes) -> list[bytes]:
+    found = reader.feed(data)
+    while reader.is_behind:
+        assert reader.is_cut_short
+        before = reader.held_size
+        new = reader.feed(b"")
+        assert new or reader.held_size - before == INFLATE_MAX
+        found += new
+    return found
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.data())
@@ -65,13 +78,31 @@ def test_compressed_messages_are_read(encoding, compress):
 )
 def test_a_message_that_cannot_be_read_has_a_status(encoding, data, status):
     with pytest.raises(CallError) as failed:
-        Messages(encoding).feed(data)
+        fed(Messages(encoding), data)
     assert failed.value.status == status
 
 
 def test_a_compressed_message_may_be_as_large_as_others():
     message = bytes(MESSAGE_MAX)
-    assert Messages("gzip").feed(compressed(gzip.compress(message, mtime=0))) == [message]
+    assert fed(Messages("gzip"), compressed(gzip.compress(message, mtime=0))) == [message]
+
+
+def test_no_call_decompresses_more_than_one_turn_of_the_loop_may():
+    large, small = bytes(2 * INFLATE_MAX + 5), bytes(3)
+    data = b"".join(compressed(gzip.compress(each, mtime=0)) for each in (large, small, large))
+    reader, sizes = Messages("gzip"), []
+    data += framed(b"plain") + framed(b"half")[:-1]
+
+    found = reader.feed(data)
+    while reader.is_behind:
+        sizes.append(reader.held_size + sum(map(len, found)))
+        found += reader.feed(b"")
+
+    assert found == [large, small, large, b"plain"]
+    assert len(sizes) == 5
+    assert all(b - a <= INFLATE_MAX for a, b in itertools.pairwise(sizes))
+    assert reader.is_cut_short
+    assert reader.feed(b"f") == [b"half"]
 
 
 @pytest.mark.parametrize(

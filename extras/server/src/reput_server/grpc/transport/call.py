@@ -52,12 +52,15 @@ class Call:
     def feed(self, data: bytes, *, is_ended: bool) -> bool:
         """Take bytes of the request; True if the service can begin.
 
+        If its messages are behind then, it has to be called so, with no bytes, until they are not.
+
         Raises:
             CallError: they are not what the method takes.
         """
-        found = self.messages.feed(data) if data else []
+        found = self.messages.feed(data) if data or self.messages.is_behind else []
         self._whole_size += sum(len(each) for each in found)
         self._count()
+        is_ended = is_ended and not self.messages.is_behind
         if is_ended and self.messages.is_cut_short:
             raise CallError(RpcStatus.INTERNAL, "the request ends within a message")
         if self._many is not None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections import deque
 from contextlib import aclosing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -114,6 +115,10 @@ class Connection(asyncio.Protocol):
         self._received = Slices()
         self._is_receiving = False
         """Whether slices of what came are taken, one by one."""
+        self._waiting: deque[Happened] = deque()
+        """What has happened while large messages were decompressed; the first is of theirs."""
+        self._is_behind = False
+        """Whether messages are to be decompressed, a piece in each turn of the loop."""
         self._unsent_size = 0
         """Bytes of answers that the client has no room for."""
         self._may_write = asyncio.Event()
@@ -141,6 +146,8 @@ class Connection(asyncio.Protocol):
         """End all calls."""
         self.is_open = False
         self._received.clear()
+        self._waiting.clear()
+        self._is_behind = False
         self._may_write.set()
         self._do(lambda: self._http2.receive(b""))  # which releases what was not sent
         for each in list(self._calls.values()):
@@ -208,21 +215,23 @@ class Connection(asyncio.Protocol):
         self.last_moved = self.listener.loop.time()
         if len(data) <= AT_ONCE and not self._is_receiving:
             self._do(lambda: self._http2.receive(data))
-            return
-        self._received.add(data)
-        if not self._is_receiving:
+        else:
+            self._received.add(data)
+        if (self._is_behind or self._received) and not self._is_receiving:
             self._is_receiving = True
             if self.listener.receiving.add(self):
                 self._pause_or_resume()
 
     def receive_slice(self) -> bool:
         """Take a slice of what has come; return whether there is more."""
-        data = self._received.next()
-        if data and self.is_open:
+        if self._is_behind:
+            self._is_behind = False
+            self._do(self._http2.flush)
+        elif self.is_open and (data := self._received.next()):
             began = time.perf_counter()
             self._do(lambda: self._http2.receive(data))
             self._received.took(time.perf_counter() - began)
-        self._is_receiving = len(self._received) > 0 and self.is_open
+        self._is_receiving = self.is_open and (self._is_behind or len(self._received) > 0)
         if not self._is_receiving:
             self._pause_or_resume()
         return self._is_receiving
@@ -243,14 +252,15 @@ class Connection(asyncio.Protocol):
         """React to what has happened; write, in one piece, what is answered at once."""
         self._is_taking = True
         try:
-            while happened:
+            # In the order in which they began, so that a producer's sends keep theirs.
+            self._waiting += sorted(happened, key=itemgetter(0))
+            while self._waiting and not self._is_behind:
                 self._has_answered = False
-                # In the order in which they began, so that a producer's sends keep theirs.
-                for each in sorted(happened, key=itemgetter(0)):
-                    self._react(each)
-                happened = []
+                while self._waiting and not self._is_behind:
+                    self._react(self._waiting.popleft())
                 if self._has_answered:
                     happened, more = self._http2.flush()
+                    self._waiting += sorted(happened, key=itemgetter(0))
                     written += more
         finally:
             self._is_taking = False
@@ -278,7 +288,7 @@ class Connection(asyncio.Protocol):
             return
         if flags & DRAINED and call.drained is not None:
             call.drained.set()
-        if not data and not flags & ENDED and head is None:
+        if not data and not flags & ENDED and head is None and not call.messages.is_behind:
             return
         try:
             may_begin = call.feed(data, is_ended=bool(flags & ENDED))
@@ -294,6 +304,9 @@ class Connection(asyncio.Protocol):
             else:
                 call.task.cancel()
             return
+        if call.messages.is_behind:
+            self._is_behind = True
+            self._waiting.appendleft((number, None, b"", flags & ENDED))
         if may_begin and call.task is None:
             work = self._answer if call.method.stream is None else self._stream
             call.task = self.listener.loop.create_task(work(call))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import enum
 import re
-import zlib
 from typing import Final
 from urllib.parse import quote
 
 import attrs
 
 from reput_server.grpc.transport.http2 import Fields
+from reput_server.grpc.transport.inflation import INFLATE_MAX, Inflation, InflationError
 
 __all__ = [
     "HEADERS",
@@ -32,9 +32,6 @@ MESSAGE_MAX: Final = 16 << 20
 _AT_ONCE_MAX: Final = 2 * MESSAGE_MAX
 """Bytes of the messages that end in one piece of a request; compressed ones came small."""
 _PREFIX_SIZE: Final = 5
-_GZIP: Final = 16 + zlib.MAX_WBITS
-_DEFLATE: Final = zlib.MAX_WBITS
-_WINDOW_BITS: Final = {"gzip": _GZIP, "deflate": _DEFLATE}
 _TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
 _UNITS: Final = {"H": 3_600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
@@ -102,7 +99,13 @@ class Messages:
 
     encoding: str = "identity"
     """How compressed messages are compressed."""
+    is_behind: bool = attrs.field(init=False, default=False)
+    """Whether messages are whole that are not decompressed yet: feed nothing more, and do so."""
     _held: bytearray = attrs.field(init=False, factory=bytearray)
+    _inflation: Inflation | None = attrs.field(init=False, default=None)
+    """Of the first message that is held, if it has begun."""
+    _total: int = attrs.field(init=False, default=0)
+    """Bytes of the messages that end in the last piece."""
 
     @property
     def is_cut_short(self) -> bool:
@@ -111,54 +114,71 @@ class Messages:
 
     @property
     def held_size(self) -> int:
-        """Bytes of a message that is not whole."""
-        return len(self._held)
+        """Bytes of messages that are not whole, or not wholly decompressed."""
+        return len(self._held) + (0 if self._inflation is None else self._inflation.size)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes, and return the messages that are whole now.
 
+        One call decompresses about `INFLATE_MAX` bytes. If there are more, it is behind, and has to
+        be called with no bytes until it is not.
+
         Raises:
             CallError: a message is too large, or is compressed as nobody here can read it.
         """
-        if not self._held and len(data) >= _PREFIX_SIZE:  # most often this is one whole message
-            size = int.from_bytes(data[1:_PREFIX_SIZE], "big")
-            if size == len(data) - _PREFIX_SIZE and size <= MESSAGE_MAX:
-                return [self._plain(data[0], data[_PREFIX_SIZE:])]
+        if not self._held and (only := only_message(data)) is not None and len(only) <= MESSAGE_MAX:
+            return [only]  # most often
+        if data:
+            self._total = 0
         self._held += data
-        found, begin, total = [], 0, 0
+        self.is_behind = False
+        found, begin, room = list[bytes](), 0, INFLATE_MAX
         while len(self._held) - begin >= _PREFIX_SIZE:
-            body = begin + _PREFIX_SIZE
-            size = int.from_bytes(self._held[begin + 1 : body], "big")
-            if size > MESSAGE_MAX:
-                text = f"a message of {size} bytes; {MESSAGE_MAX} at most"
-                raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
-            if len(self._held) - body < size:
+            end = begin + _PREFIX_SIZE + self._size_at(begin)
+            if len(self._held) < end:
                 break
-            found.append(self._plain(self._held[begin], bytes(self._held[body : body + size])))
-            begin = body + size
-            total += len(found[-1])
-            if total > _AT_ONCE_MAX:
+            is_compressed = self._held[begin]
+            message = self._message_at(begin, end, room)
+            self.is_behind = message is None
+            if message is None:
+                break
+            found.append(message)
+            room -= len(message) if is_compressed else 0
+            begin = end
+            self._total += len(message)
+            if self._total > _AT_ONCE_MAX:
                 text = f"messages of more than {_AT_ONCE_MAX} bytes at once"
                 raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
         del self._held[:begin]
         return found
 
-    def _plain(self, is_compressed: int, message: bytes) -> bytes:
+    def _size_at(self, begin: int) -> int:
+        size = int.from_bytes(self._held[begin + 1 : begin + _PREFIX_SIZE], "big")
+        if size > MESSAGE_MAX:
+            text = f"a message of {size} bytes; {MESSAGE_MAX} at most"
+            raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
+        return size
+
+    def _message_at(self, begin: int, end: int, room: int) -> bytes | None:
+        """Return a whole message; None if it has more than so many bytes to be decompressed."""
+        is_compressed, body = self._held[begin], begin + _PREFIX_SIZE
         if not is_compressed:
-            return message
-        bits = _WINDOW_BITS.get(self.encoding)
-        if is_compressed != 1 or bits is None:
-            text = f"messages compressed by {self.encoding[:100]!r} cannot be read"
-            raise CallError(RpcStatus.UNIMPLEMENTED, text)
-        reader = zlib.decompressobj(bits)
+            return bytes(self._held[body:end])
+        if room <= 0:
+            return None
+        if self._inflation is None:
+            if is_compressed != 1 or not Inflation.reads(self.encoding):
+                text = f"messages compressed by {self.encoding[:100]!r} cannot be read"
+                raise CallError(RpcStatus.UNIMPLEMENTED, text)
+            self._inflation = Inflation(self.encoding, bytes(self._held[body:end]))
         try:
-            plain = reader.decompress(message, MESSAGE_MAX)
-        except zlib.error as error:
+            found = self._inflation.advance(room)
+        except InflationError as error:
             text = f"a compressed message that is not valid: {error}"
             raise CallError(RpcStatus.INTERNAL, text) from None
-        if reader.unconsumed_tail:
+        if self._inflation.size > MESSAGE_MAX:
             text = f"a message of more than {MESSAGE_MAX} bytes once it is decompressed"
             raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
-        if not reader.eof:
-            raise CallError(RpcStatus.INTERNAL, "a compressed message that is cut short")
-        return plain
+        if found is not None:
+            self._inflation = None
+        return found
