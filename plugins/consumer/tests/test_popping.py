@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from groupstores import FailedError, bodies
@@ -185,6 +186,30 @@ def test_a_group_that_is_moved_goes_on_there_and_handles_are_void(at):
         at.plugin.reset_offsets("g", "orders", 1)
         assert not found[0].ack()
         assert bodies(consumer.receive(32, 0)) == ["2", "3"]
+
+
+def test_an_acknowledgement_during_a_reset_does_not_move_the_group(at, monkeypatch):
+    at.put("1", "2", "3")
+    popper, said = at.plugin.popper, []
+    with pop_consumer(at) as consumer:
+        found = consumer.receive(32, 0)
+        handles = [each._popped.handle for each in found]
+        port = popper.port
+        save = type(port).save
+
+        def saved(self):
+            with ThreadPoolExecutor() as others:  # before the reset is on disk
+                said.append(others.submit(popper.ack_at_once, "g", "orders", handles).result())
+            save(self)
+
+        monkeypatch.setattr(type(port), "save", saved)
+        at.plugin.reset_offsets("g", "orders", "earliest")
+
+        assert None in said
+        assert [True] * 3 not in said
+        assert popper.ack_at_once("g", "orders", handles) == [False] * 3
+        assert set(at.plugin.offsets()["g"].values()) == {0}
+        assert bodies(consumer.receive(32, 0)) == ["1", "2", "3"]
 
 
 def test_a_group_that_was_deleted_begins_anew(at):

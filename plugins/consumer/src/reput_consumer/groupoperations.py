@@ -200,8 +200,8 @@ class GroupOperations(ABC):
         """
         from reput_consumer.offsetreset import move_group
 
-        move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
-        self.popper.move(group, offsets)
+        engines = self._of_process.of_group(group)
+        move_group(self._of_store, checked_group(group), offsets, engines, self.popper)
 
     def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
         """Return the offsets that all groups have committed, by group, then topic and queue id."""
@@ -233,11 +233,9 @@ class GroupOperations(ABC):
         members = self._of_process
         members.save(group)
         engines = members.of_group(group)
-        changes = reset_offsets(
-            self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
-        )
-        self.popper.move(group, {change.queue: change.after for change in changes})
-        return changes
+        port, place = self._of_store, start_of(to)
+        topic = checked_topic(topic)
+        return reset_offsets(port, checked_group(group), topic, place, engines, self.popper)
 
     def planned_resets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Return what `reset_offsets` would change now; changes nothing.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.pop.popservice import PopService
 
 __all__ = ["Reset", "move_group", "planned_resets", "reset_offsets"]
 
@@ -49,7 +50,12 @@ def planned_resets(port: ConsumerBackend, group: str, topic: str, to: Start) -> 
 
 
 def reset_offsets(
-    port: ConsumerBackend, group: str, topic: str, to: Start, engines: Iterable[MemberEngine]
+    port: ConsumerBackend,
+    group: str,
+    topic: str,
+    to: Start,
+    engines: Iterable[MemberEngine],
+    popper: PopService,
 ) -> list[Reset]:
     """Move a group's offsets of a topic; return what has changed, durably.
 
@@ -59,6 +65,7 @@ def reset_offsets(
         topic: the topic.
         to: where to; a queue offset is moved into the bounds of each queue.
         engines: members of the group in this process.
+        popper: hands messages out to the group.
 
     Raises:
         ReputError: the offsets cannot be committed.
@@ -66,7 +73,7 @@ def reset_offsets(
     """
     changes = planned_resets(port, group, topic, to)
     offsets = {change.queue: change.after for change in changes}
-    move_group(port, group, offsets, engines)
+    move_group(port, group, offsets, engines, popper)
     return changes
 
 
@@ -75,6 +82,7 @@ def move_group(
     group: str,
     offsets: Mapping[MessageQueue, int],
     engines: Iterable[MemberEngine],
+    popper: PopService,
 ) -> None:
     """Have a group go on at other offsets; durable when this returns.
 
@@ -83,6 +91,7 @@ def move_group(
         group: the group.
         offsets: where to, by queue.
         engines: members of the group in this process.
+        popper: hands messages out to the group.
 
     Raises:
         ReputError: the offsets cannot be committed.
@@ -90,4 +99,4 @@ def move_group(
     """
     for engine in engines:
         engine.move(offsets)
-    port.commit(group, offsets, durable=True)
+    popper.move(group, offsets, lambda: port.commit(group, offsets, durable=True))

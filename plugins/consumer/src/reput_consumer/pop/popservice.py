@@ -418,11 +418,19 @@ class PopService:
                         found.append(UnackedMessage(each.name, topic, queue_id, len(out), since))
         return sorted(found, key=lambda out: (out.group, out.topic, out.queue_id))
 
-    def move(self, name: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at other offsets; handles of these queues are void."""
-        if name not in self._groups:
-            return
+    def move(
+        self, name: str, offsets: Mapping[MessageQueue, int], commit: Callable[[], None]
+    ) -> None:
+        """Have a group go on at other offsets; handles of these queues are void.
+
+        Args:
+            name: the group.
+            offsets: where to, by queue.
+            commit: commits them. No acknowledgement comes between that and the end of the handles:
+                it would commit how far the group was.
+        """
         with self._held(name) as group:
+            commit()
             for queue, offset in offsets.items():
                 key = queue.topic, queue.queue_id
                 if key in group.queues:
