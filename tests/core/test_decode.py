@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import struct
 
 import numpy as np
@@ -288,6 +290,16 @@ def test_slices_share_memory_and_know_where_they_end():
     assert (tail.physical_offset.tolist(), tail.end_offset) == (offsets[4:], len(data))
     assert len(batch.after(len(data))) == 0
     assert batch.after(0) is batch
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_batch_can_be_copied_and_pickled(again):
+    data, offsets = log_of([Message("T", b"a", tags="t"), Message("T", b"b")])
+    batch = again(Decoder().decode(window_of(data), 0).batch)
+
+    assert (batch.physical_offset.tolist(), batch.end_offset) == (offsets, len(data))
+    assert [batch.message(row).body for row in range(2)] == [b"a", b"b"]
+    assert batch.tags_code.tolist() == [ord("t"), 0]
 
 
 def test_columns_can_be_added_but_a_records_own_place_not():

@@ -360,6 +360,7 @@ _LATER: Final[dict[str, Callable[[Any], Any]]] = {
     "start": lambda batch: batch._places[SpanRow.START],
     "size": lambda batch: batch._places[SpanRow.SIZE],
     "_header": lambda batch: batch._headers(batch.window),
+    "_headers": lambda batch: None,  # of a batch that has headers, which is copied or pickled
     "_columns": lambda batch: {"physical_offset": batch._places[-1]},
     "_asked": lambda batch: set(),
 }
