@@ -121,24 +121,26 @@ def test_a_damaged_note_is_found_and_costs_no_message(tmp_path, at, size):
         assert bodies(store) == (everything(), [])
 
 
-@pytest.mark.parametrize("number", [0, -1])
-def test_a_note_with_a_wrong_end_costs_no_message_that_the_log_has_no_more(tmp_path, number):
+@pytest.mark.parametrize(("later", "numbers"), [(0, [0]), (0, [-1]), (4, [0, -1])])
+def test_notes_with_a_wrong_end_cost_no_message(tmp_path, later, numbers):
     clock = ManualClock()
     with open_store(tmp_path, clock=clock) as store:
         put(store, range(11))
         clock.now += 1_000
         store.put_many([reput.Message("u", b"x" * 900, keys="k") for _ in range(8)])
+        put(store, range(11, 11 + later))
         store.wait_dispatched()
     trimmed(tmp_path)
     path = max(notes_of(tmp_path).glob("0*"))
     rows = -(-len(path.read_bytes().rstrip(b"\0")) // NOTE_SIZE)
     with open(path, "r+b") as file:
-        file.seek(number % rows * NOTE_SIZE + 8)
-        file.write(b"\x7f" * 8)
+        for number in numbers:
+            file.seek(number % rows * NOTE_SIZE + 8)
+            file.write(b"\x7f" * 8)
 
     with open_store(tmp_path) as store:
         store.wait_dispatched()
-        assert bodies(store) == (everything(11), [])
+        assert bodies(store) == (everything(11 + later), [])
 
 
 @pytest.mark.parametrize("directory", [log_of, queue_of])

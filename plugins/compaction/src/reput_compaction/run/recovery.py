@@ -359,7 +359,8 @@ class QueueRecovery:
             behind = self._behind(known, units, notes)
             if len(behind):
                 if self.context.clean:  # the log may have them: then their notes are damaged
-                    before = notes["end_offset"][: behind[0]][known[: behind[0]]].max(initial=0)
+                    ends = notes["end_offset"][: behind[0]][known[: behind[0]]]
+                    before = ends[ends <= self.limit].max(initial=0)  # of notes that may be right
                     self._need(max(int(before), self._log_begins))
                 self.queue.cut(pair, int(behind[0]))
             if len(behind) == 0 or behind[0] > 0:
