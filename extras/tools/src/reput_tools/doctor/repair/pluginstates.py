@@ -13,6 +13,7 @@ delivered again, as long as the record that waited is whole.
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -22,7 +23,7 @@ from reput.errors import ReputError
 from reput.files import FilePool, MappedFileQueue
 from reput.log import LogEnd, LogReader, Progress, ProgressEntry, StateFile, fingerprint_of
 from reput.plugin import PluginHooks
-from reput.storefiles import StoredPluginStates
+from reput.storefiles import StoredPluginState, StoredPluginStates
 from reput_tools.doctor.repair.logrepair import overwritten
 from reput_tools.doctor.repair.newstore import derived_plugins
 from reput_tools.doctor.repair.planner import WINDOW_SIZE
@@ -56,19 +57,11 @@ def take_over_states(plan: RepairPlan, old: StateFile, root: str, disk: Disk) ->
         disk: of that store.
     """
     old.load()
-    new, names = StateFile.of(root, disk), [*plan.plugins.plugins]
+    new, before = StateFile.of(root, disk), StoredPluginStates(plan.root, old.disk, old)
     kept = _believable(plan, old, root, disk, _stateful(plan))
-    before, records = StoredPluginStates(plan.root, old.disk, old), {}
-    for name in names:
-        record = before.known(name)
-        if name in kept:
-            # A plugin looks at its files after a crash more closely.
-            is_clean = record.is_clean and plan.was_closed
-            records[name] = attrs.evolve(record, is_clean=is_clean)
-        elif record.asked:
-            records[name] = attrs.evolve(record, is_clean=True, cut_to=None)
     after = StoredPluginStates(root, disk, new)
-    new.save({**{name: each.packed() for name, each in kept.items()}, **after.entries(records)})
+    records = after.entries(_records(plan, before, kept))
+    new.save({**{name: each.packed() for name, each in kept.items()}, **records})
     wrong = _plugins_with_wrong_files(plan, old.disk, root, disk) if kept else set()
     for name in wrong & kept.keys():
         new.save_in_both({}, name)
@@ -77,6 +70,22 @@ def take_over_states(plan: RepairPlan, old: StateFile, root: str, disk: Disk) ->
     notes = {each: old.value(each) for each in old.names() if each.partition("/")[0] in kept}
     if notes:
         new.note(notes)
+
+
+def _records(
+    plan: RepairPlan, before: StoredPluginStates, kept: Container[str]
+) -> dict[str, StoredPluginState]:
+    """Return the records of plugins that go on at their progress, or that stay suspended."""
+    records = {}
+    for name in plan.plugins.plugins:
+        record = before.known(name)
+        if name in kept:
+            # A plugin looks at its files after a crash more closely.
+            is_clean = record.is_clean and plan.was_closed
+            records[name] = attrs.evolve(record, is_clean=is_clean)
+        elif record.asked:
+            records[name] = attrs.evolve(record, is_clean=True, cut_to=None)
+    return records
 
 
 def _stateful(plan: RepairPlan) -> list[str]:
@@ -98,6 +107,7 @@ def _believable(
     try:
         directory = os.path.join(root, "commitlog")
         files = MappedFileQueue(directory, plan.layout.file_size, disk, pool)
+        files.grows = plan.layout.grows
         files.load(writable=False)
         end = LogEnd(found.end_offset, found.last_record_offset, found.last_store_timestamp)
         log = LogReader(files, WINDOW_SIZE, end=end)
