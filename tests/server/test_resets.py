@@ -106,8 +106,16 @@ def test_the_new_place_is_durable(served, peer):
     assert '"orders@billing":{0:0' in file.read_text()
 
 
-def test_a_client_is_told_by_its_next_pull_and_not_heard_until_then(peer):
-    reset(peer)
+def reset_by(way, served, peer):
+    if way == "request":
+        reset(peer)
+    else:
+        served.server.broker.context.plugin.reset_offsets("billing", "orders", "earliest")
+
+
+@pytest.mark.parametrize("way", ["request", "library"])
+def test_a_client_is_told_by_its_next_pull_and_not_heard_until_then(served, peer, way):
+    reset_by(way, served, peer)
 
     commit(peer, 4)  # what it had read before it was told
     assert committed(peer) == 0
@@ -120,6 +128,28 @@ def test_a_client_is_told_by_its_next_pull_and_not_heard_until_then(peer):
     assert committed(peer) == 2
 
 
+@pytest.mark.parametrize("kind", ["consumer", "pop_consumer"])
+def test_a_client_is_heard_where_another_member_has_gone_on_since_the_reset(served, peer, kind):
+    reset(peer)
+    with getattr(served.store, kind)("billing", "orders", idle=0) as consumer:
+        read = [each.body for each in consumer] if kind == "consumer" else popped(consumer)
+    assert len(read) == 5
+
+    assert place(peer.ask(RequestCode.PULL_MESSAGE, question(5))) == (
+        ResponseCode.PULL_NOT_FOUND,
+        5,
+    )
+    commit(peer, 4)
+    assert committed(peer) == 4
+
+
+def popped(consumer):
+    """Return the bodies of what a member is handed, and acknowledge it."""
+    found = consumer.receive(32, 0)
+    assert all(each.ack() for each in found)
+    return [each.body for each in found]
+
+
 def test_a_client_that_begins_at_the_new_place_need_not_be_told(peer):
     reset(peer)
 
@@ -128,7 +158,8 @@ def test_a_client_that_begins_at_the_new_place_need_not_be_told(peer):
     assert committed(peer) == 5
 
 
-def test_a_pull_that_waits_is_answered_at_once(served, peer):
+@pytest.mark.parametrize("way", ["request", "library"])
+def test_a_pull_that_waits_is_answered_at_once(served, peer, way):
     waiting = served.peer()
     flags = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
     waiting.send(
@@ -136,7 +167,7 @@ def test_a_pull_that_waits_is_answered_at_once(served, peer):
     )
     waiting.ask(RequestCode.GET_BROKER_RUNTIME_INFO)  # the pull has been taken by now
 
-    reset(peer)
+    reset_by(way, served, peer)
 
     while not (answer := waiting.receive()).is_response:
         pass

@@ -17,6 +17,7 @@ from reput_consumer.names import LIGHT_PREFIX, checked_group, checked_topic
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from reput.record import MessageView
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
@@ -48,6 +49,12 @@ class GroupOperations(ABC):
     @abstractmethod
     def _of_newest(self) -> EmbeddedBackend:
         """The store; if another process may be writing, its files are read again."""
+
+    @abstractmethod
+    def _moving(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> AbstractContextManager[None]:
+        """Return what surrounds a commit of new offsets of a group."""
 
     @property
     def _of_store(self) -> EmbeddedBackend:
@@ -201,7 +208,8 @@ class GroupOperations(ABC):
         from reput_consumer.offsetreset import move_group
 
         engines = self._of_process.of_group(group)
-        move_group(self._of_store, checked_group(group), offsets, engines, self.popper)
+        with self._moving(checked_group(group), offsets):
+            move_group(self._of_store, group, offsets, engines, self.popper)
 
     def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
         """Return the offsets that all groups have committed, by group, then topic and queue id."""
@@ -228,14 +236,13 @@ class GroupOperations(ABC):
             OSError: the offsets cannot be written.
         """
         from reput_consumer.group.membersettings import start_of
-        from reput_consumer.offsetreset import reset_offsets
+        from reput_consumer.offsetreset import planned_resets
 
-        members = self._of_process
-        members.save(group)
-        engines = members.of_group(group)
-        port, place = self._of_store, start_of(to)
-        topic = checked_topic(topic)
-        return reset_offsets(port, checked_group(group), topic, place, engines, self.popper)
+        self._of_process.save(group)
+        place, topic = start_of(to), checked_topic(topic)
+        changes = planned_resets(self._of_store, checked_group(group), topic, place)
+        self.move_group(group, {change.queue: change.after for change in changes})
+        return changes
 
     def planned_resets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Return what `reset_offsets` would change now; changes nothing.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.pop.popservice import PopService
 
-__all__ = ["Reset", "move_group", "planned_resets", "reset_offsets"]
+__all__ = ["Reset", "move_group", "planned_resets"]
 
 
 @attrs.frozen
@@ -33,7 +33,7 @@ class Reset:
 
 
 def planned_resets(port: ConsumerBackend, group: str, topic: str, to: Start) -> list[Reset]:
-    """Return what `reset_offsets` would change, by queue; changes nothing."""
+    """Return what a reset would change, by queue; changes nothing."""
     changes = []
     for queue in port.queues(topic):
         low, high = port.bounds(queue)
@@ -46,34 +46,6 @@ def planned_resets(port: ConsumerBackend, group: str, topic: str, to: Start) -> 
         else:
             offset = to.number
         changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
-    return changes
-
-
-def reset_offsets(
-    port: ConsumerBackend,
-    group: str,
-    topic: str,
-    to: Start,
-    engines: Iterable[MemberEngine],
-    popper: PopService,
-) -> list[Reset]:
-    """Move a group's offsets of a topic; return what has changed, durably.
-
-    Args:
-        port: has the queues.
-        group: the group.
-        topic: the topic.
-        to: where to; a queue offset is moved into the bounds of each queue.
-        engines: members of the group in this process.
-        popper: hands messages out to the group.
-
-    Raises:
-        ReputError: the offsets cannot be committed.
-        OSError: they cannot be written.
-    """
-    changes = planned_resets(port, group, topic, to)
-    offsets = {change.queue: change.after for change in changes}
-    move_group(port, group, offsets, engines, popper)
     return changes
 
 

@@ -5,6 +5,7 @@ Methods about groups and topics are in `reput_consumer.groupoperations`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.localmembers import LocalMembers
+    from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.metadata.localoffsets import LocalOffsets
     from reput_consumer.pop.popconsumer import PopConsumer
     from reput_consumer.selectors import Selector
     from reput_consumer.storeservices import StoreServices
+
+    Moving = Callable[[str, Mapping[MessageQueue, int]], contextlib.AbstractContextManager[None]]
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +67,7 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
 
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
     _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
+    _mover: Moving | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _clock: SteadyClock = attrs.field(init=False, factory=lambda: SteadyClock(lambda: 0))
     _files: PluginFiles | None = attrs.field(init=False, default=None)
@@ -296,13 +301,26 @@ class ConsumerPlugin(ConsumerFactory, GroupOperations, reput.Plugin):
 
     # ------------------------------------------------------------------ servers
 
-    def watch(self, arrived: Callable[[DispatchBatch], None] | None) -> None:
-        """Have ``arrived`` called with all messages that have come to their queues, from now on.
+    def watch(
+        self,
+        arrived: Callable[[DispatchBatch], None] | None,
+        moving: Moving | None = None,
+    ) -> None:
+        """Have functions called from now on, for servers of the store; None ends it.
 
-        For servers of the store; it is called on the thread that dispatches, a batch may come again
-        after a failure, or if its queues come later, and None ends it.
+        Args:
+            arrived: called with all messages that have come to their queues. It is called on the
+                thread that dispatches, and a batch may come again after a failure, or if its queues
+                come later.
+            moving: called with a group and its new offsets by queue, on any thread. What it returns
+                surrounds their commit.
         """
-        self._watcher = arrived
+        self._watcher, self._mover = arrived, moving
+
+    def _moving(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._mover is None else self._mover(group, offsets)
 
     @property
     def port(self) -> EmbeddedBackend:

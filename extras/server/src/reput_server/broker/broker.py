@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,8 +89,15 @@ class Broker:
     _executors: tuple[ThreadPoolExecutor, ...]
     lite: LiteChanges = attrs.field(init=False)
     """What clients subscribe to of lite topics."""
-    marks: PendingResets = attrs.field(init=False, factory=PendingResets)
+    marks: PendingResets = attrs.field(init=False)
     """Offsets of which members of groups have taken no notice yet."""
+
+    @marks.default
+    def _default_marks(self) -> PendingResets:
+        return PendingResets(self.context.plugin.port.offsets.get)
+
+    def __attrs_post_init__(self) -> None:
+        self.context.plugin.watch(self.context.statistics.arrived, self._moving)
 
     @lite.default
     def _default_lite(self) -> LiteChanges:
@@ -138,7 +146,6 @@ class Broker:
             built_in_topics(config.cluster, plugin.config.broker_name),
         )
         statistics = BrokerStatistics(config.cluster, store.log.max_physical_offset)
-        plugin.watch(statistics.arrived)
         context = BrokerContext(
             store,
             plugin,
@@ -235,20 +242,21 @@ class Broker:
         )
 
     async def move_group(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Have a group go on at other offsets; its members elsewhere learn it by their next pull.
+        """Have a group go on at other offsets, as `_moving` says.
 
         Raises:
             ReputError: the offsets cannot be committed.
             OSError: they cannot be written.
         """
-        self.marks.put(group, offsets)
-        try:
-            await self.context.run(self.context.plugin.move_group, group, offsets)
-        except BaseException:
-            self.marks.drop(group, offsets)
-            raise
+        await self.context.run(self.context.plugin.move_group, group, offsets)
+
+    @contextlib.contextmanager
+    def _moving(self, group: str, offsets: Mapping[MessageQueue, int]) -> Iterator[None]:
+        """Surround a move of a group: its members elsewhere learn it by their next pull."""
+        with self.marks.moving(group, offsets):
+            yield
         for queue in offsets:
-            self.held.look_again(queue)
+            self.context.loop.call_soon_threadsafe(self.held.look_again, queue)
 
     def close(self) -> None:
         """Finish what was begun."""
