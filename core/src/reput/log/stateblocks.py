@@ -52,7 +52,7 @@ _SLOT_SIZE_MAX: Final = 1 << 26  # of a block that is read: the journal begins a
 _SEARCHED: Final = 1 << 26  # bytes of damaged data that are looked at beside eight times its size
 
 
-class Entry(NamedTuple):
+class StateEntry(NamedTuple):
     """An entry of a block."""
 
     changed: int
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     value: bytes
 
 
-Entries = Mapping[str, Entry]
+Entries = Mapping[str, StateEntry]
 
 
 @attrs.frozen
@@ -257,7 +257,7 @@ def _read_block(data: bytes, start: int, magic: bytes) -> Block | None:
     return Block(slot_size, generation, sequence, journal_end, entries, start, end + _CRC.size)
 
 
-def _entries(data: bytes, position: int, end: int, count: int) -> dict[str, Entry] | None:
+def _entries(data: bytes, position: int, end: int, count: int) -> dict[str, StateEntry] | None:
     entries = {}
     try:
         for _ in range(count):
@@ -267,7 +267,7 @@ def _entries(data: bytes, position: int, end: int, count: int) -> dict[str, Entr
             if start + length > end:
                 return None
             name = data[position + 1 : after].decode()
-            entries[name] = Entry(changed, data[start : start + length])
+            entries[name] = StateEntry(changed, data[start : start + length])
             position = start + length
     except (ValueError, IndexError, struct.error):
         return None

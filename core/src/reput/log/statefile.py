@@ -35,7 +35,7 @@ from reput.log.stateblocks import (
     VERSION,
     Block,
     Contents,
-    Entry,
+    StateEntry,
     block_of,
     contents_of,
 )
@@ -185,7 +185,7 @@ class StateFile:
                 sequence, entries = newest.sequence + 1, dict(newest.entries)
                 for name, value in changed.items():
                     if name not in entries or entries[name].value != value:
-                        entries[name] = Entry(sequence, value)
+                        entries[name] = StateEntry(sequence, value)
                 entries.pop(forgotten, None)
                 if known.slots and not always and entries == newest.entries:
                     return
@@ -220,7 +220,7 @@ class StateFile:
                 entries = {}
                 for name, value in changed.items():
                     begun = known.begun.get(name, sequence) if adds else sequence
-                    entries[name] = Entry(begun, value)
+                    entries[name] = StateEntry(begun, value)
                 block = Block(known.slot_size, known.generation, sequence, known.end, entries)
                 data, places = block_of(JOURNAL, block), range(known.end, _SIZE_MAX)
                 is_done = self._write(mine, data, places, known.slots, entries)
@@ -239,9 +239,9 @@ class StateFile:
                 self.note(changed)
                 self.save_in_both(changed)
                 return
-            entries = {name: Entry(2, value) for name, value in {**others, **changed}.items()}
+            entries = {name: StateEntry(2, value) for name, value in {**others, **changed}.items()}
             slots = [attrs.evolve(_NO_SLOT, sequence=each, entries=entries) for each in (2, 1)]
-            first = {name: Entry(1, value) for name, value in changed.items()}
+            first = {name: StateEntry(1, value) for name, value in changed.items()}
             if not self._replace(known, slots, first, mine):
                 self.note_everywhere(changed, others)
 
@@ -251,7 +251,7 @@ class StateFile:
         data: bytes,
         places: range,
         slots: list[Block],
-        changed: Mapping[str, Entry],
+        changed: Mapping[str, StateEntry],
     ) -> bool:
         """Write a block in place if it fits there, or else the whole file again.
 
@@ -291,7 +291,7 @@ class StateFile:
         return True
 
     def _replace(
-        self, known: Contents, slots: list[Block], changed: Mapping[str, Entry], mine: object
+        self, known: Contents, slots: list[Block], changed: Mapping[str, StateEntry], mine: object
     ) -> bool:
         """Write the whole file again: slots, newest first, and the journal as one block.
 
@@ -304,7 +304,7 @@ class StateFile:
         values = {name: list(pieces) for name, pieces in known.values.items()}
         fresh = attrs.evolve(known, values=values, begun=dict(known.begun), damaged_at=None)
         _apply(fresh, changed, known.sequence + 1)
-        whole = {name: Entry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
+        whole = {name: StateEntry(1, b"".join(pieces)) for name, pieces in fresh.values.items()}
         data = _laid_out(fresh, slots or [attrs.evolve(_NO_SLOT, sequence=1)], whole)
         if known.exists and self.damage and self._kept is not known:
             self._keep_damaged()
@@ -336,7 +336,7 @@ class StateFile:
         self.disk.replace(kept, self.disk.read_file(self.path, _SIZE_MAX))
 
 
-def _laid_out(fresh: Contents, slots: list[Block], whole: Mapping[str, Entry]) -> bytes:
+def _laid_out(fresh: Contents, slots: list[Block], whole: Mapping[str, StateEntry]) -> bytes:
     """Return the bytes of a new file, and note in ``fresh`` where all is."""
     needed = max(len(block_of(SLOT, slot)) for slot in slots)
     size = fresh.slot_size = -(-needed // PAGE_SIZE) * PAGE_SIZE

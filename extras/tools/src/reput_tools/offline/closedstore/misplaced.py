@@ -6,16 +6,15 @@ for missing, and names what is in its place.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from reput.files import OWN_DIRECTORY, Disk, is_system_name
+from reput.files import OWN_DIRECTORY, Disk, Entry, is_system_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-    from reput.files import Entry
 
 __all__ = ["HidingDisk", "misplaced"]
 
@@ -122,7 +121,7 @@ class HidingDisk(Disk):
         """See `Disk.list_names`."""
         return [name for name in super().list_names(path) if f"{path}/{name}" not in self._hidden]
 
-    def list(self, path: str) -> list[Entry]:
+    def list(self, path: str) -> builtins.list[Entry]:
         """See `Disk.list`."""
         if not self._hidden:
             return super().list(path)
