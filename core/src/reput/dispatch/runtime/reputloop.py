@@ -255,9 +255,10 @@ class ReputLoop:
             if progress is not None:
                 progress(physical_offset)
             return True
-        steps = (group.step_lock for group in (self.shared, *self.own))
-        if self.shared.thread is not None and is_any_held_here(*steps):
-            raise called_inside("wait_dispatched")
+        if self.shared.thread is not None:
+            steps = [group.step_lock for group in (self.shared, *self.own)]
+            if is_any_held_here(*steps):
+                raise called_inside("wait_dispatched")
         try:
             self.feed.begin_waiting(names)
             self.wake()
