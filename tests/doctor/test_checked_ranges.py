@@ -72,13 +72,13 @@ def test_a_repair_leaves_the_record_out_and_its_copy_has_the_ranges(stored, tmp_
     root, places = stored
     lose_name(root, *places[7])
 
-    done = repair(root, tmp_path / "mended")
+    done = repair(root, tmp_path / "repaired")
 
     assert [part.start_offset for part in done.plan.lost] == [places[7][0]]
-    assert bad(checked(tmp_path / "mended")) == []
-    assert repair(tmp_path / "mended", tmp_path / "again").built is None
-    lose_name(tmp_path / "mended", *places[9])
-    assert kinds(checked(tmp_path / "mended")) == ["log.record-crc"]
+    assert bad(checked(tmp_path / "repaired")) == []
+    assert repair(tmp_path / "repaired", tmp_path / "again").built is None
+    lose_name(tmp_path / "repaired", *places[9])
+    assert kinds(checked(tmp_path / "repaired")) == ["log.record-crc"]
 
 
 def test_a_damaged_note_is_damage(stored, tmp_path):
@@ -89,5 +89,5 @@ def test_a_damaged_note_is_damage(stored, tmp_path):
 
     assert kinds(report) == ["reput.journal"]
     assert only(report, "reput.journal").severity is Severity.DAMAGE
-    done = repair(root, tmp_path / "mended")
+    done = repair(root, tmp_path / "repaired")
     assert "reput.state" in [each.kind for each in done.plan.notices]

@@ -77,7 +77,7 @@ def test_a_repair_changes_nothing_in_the_damaged_store(sick, tmp_path):
     root = sick()
     before = traces(root)
 
-    repair(root, tmp_path / "mended")
+    repair(root, tmp_path / "repaired")
 
     assert traces(root) == before
 
@@ -87,14 +87,14 @@ def test_a_lost_message_keeps_its_name_and_its_keys_in_the_ledger(sick, tmp_path
     (harmed,) = CASES["reput/flip-body-middle"].make().harmed
     message = healthy("reput").records[harmed]
 
-    repair(root, tmp_path / "mended")
+    repair(root, tmp_path / "repaired")
 
-    with reput.open(tmp_path / "mended", "r") as store:
+    with reput.open(tmp_path / "repaired", "r") as store:
         (loss,) = store.losses()
         assert (loss.topic, loss.queue_id) == (message.topic, message.queue_id)
         assert loss.queue_offset == message.queue_offset
         assert loss.keys == " ".join(message.keys)
-        kept = (tmp_path / "mended" / "reput" / "lost+found" / loss.kept).read_bytes()
+        kept = (tmp_path / "repaired" / "reput" / "lost+found" / loss.kept).read_bytes()
     assert len(kept) == message.size
     assert kept != message.record
 
@@ -123,11 +123,11 @@ def test_a_field_that_everything_else_tells_is_mended_and_nothing_is_lost(sick, 
     root = sick(name)
     (harmed,) = CASES[name].make().harmed
 
-    done = repair(root, tmp_path / "mended")
+    done = repair(root, tmp_path / "repaired")
 
     assert [mend.field for mend in done.plan.mends] == [field]
     assert not done.plan.lost
-    with reput.open(tmp_path / "mended", "r") as store:
+    with reput.open(tmp_path / "repaired", "r") as store:
         assert store.get(harmed).record == healthy("rocketmq-4.8.0-slow").records[harmed].record
         assert not store.losses()
 
@@ -141,9 +141,9 @@ def test_offsets_of_consumers_beyond_the_end_are_put_to_the_end_and_the_others_s
     root = sick("reput/config-beyond")
     before = json.loads(_quoted(healthy("reput").files["config/consumerOffset.json"]))
 
-    done = repair(root, tmp_path / "mended")
+    done = repair(root, tmp_path / "repaired")
 
-    after = (tmp_path / "mended" / "config" / "consumerOffset.json").read_bytes()
+    after = (tmp_path / "repaired" / "config" / "consumerOffset.json").read_bytes()
     assert json.loads(_quoted(after)) == before
     assert [notice.kind for notice in done.plan.notices] == ["config.offset-beyond"]
 
@@ -155,9 +155,9 @@ def _quoted(data):
 def test_the_ledger_is_restored_from_the_records_that_fill_the_log(sick, tmp_path):
     root = sick("reput-history/state-missing")
 
-    repair(root, tmp_path / "mended")
+    repair(root, tmp_path / "repaired")
 
-    with reput.open(tmp_path / "mended", "r") as store:
+    with reput.open(tmp_path / "repaired", "r") as store:
         (loss,) = store.losses()
     assert (loss.reason, loss.action) == ("BODY_CRC", "filled")
     assert loss.topic is not None
@@ -172,9 +172,9 @@ def test_a_queue_that_lost_its_last_messages_gives_no_queue_offset_twice(sick, t
         queue = message.topic, message.queue_id
         ends[queue] = max(ends.get(queue, 0), message.queue_offset + 1)
 
-    repair(root, tmp_path / "mended")
+    repair(root, tmp_path / "repaired")
 
-    with reput.open(tmp_path / "mended", threads=False) as store:
+    with reput.open(tmp_path / "repaired", threads=False) as store:
         for (topic, queue_id), end in ends.items():
             assert store.put(reput.Message(topic, b"more", queue_id)).queue_offset >= end
 
@@ -183,13 +183,13 @@ def test_a_queue_that_lost_its_last_messages_gives_no_queue_offset_twice(sick, t
 
 
 def test_a_directory_with_files_in_it_is_refused(sick, tmp_path):
-    (tmp_path / "mended").mkdir()
-    (tmp_path / "mended" / "notes").write_text("mine")
+    (tmp_path / "repaired").mkdir()
+    (tmp_path / "repaired" / "notes").write_text("mine")
 
     with pytest.raises(NotEmptyError, match="notes"):
-        repair(sick(), tmp_path / "mended")
+        repair(sick(), tmp_path / "repaired")
 
-    assert (tmp_path / "mended" / "notes").read_text() == "mine"
+    assert (tmp_path / "repaired" / "notes").read_text() == "mine"
 
 
 def test_too_little_space_is_noticed_before_anything_is_made(sick, tmp_path, monkeypatch):
@@ -197,7 +197,7 @@ def test_too_little_space_is_noticed_before_anything_is_made(sick, tmp_path, mon
     monkeypatch.setattr(Disk, "usage", lambda self, path: (0, 1000))
 
     with pytest.raises(NoSpaceError, match="1,000 are free"):
-        repair(root, tmp_path / "mended")
+        repair(root, tmp_path / "repaired")
     with pytest.raises(NoSpaceError):
         repair_in_place(root)
 
@@ -208,10 +208,10 @@ def test_a_store_that_is_open_is_refused(run, tmp_path):
     put_down(healthy("reput").files, tmp_path / "store")
 
     with reput.open(tmp_path / "store", threads=False):
-        found = run("repair", tmp_path / "store", tmp_path / "mended")
+        found = run("repair", tmp_path / "store", tmp_path / "repaired")
 
     assert found.code == 4
-    assert not (tmp_path / "mended").exists()
+    assert not (tmp_path / "repaired").exists()
 
 
 # --------------------------------------------------------------------------- in place
@@ -324,7 +324,7 @@ def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
     run, sick, tmp_path, monkeypatch, name
 ):
     root = sick(name)
-    target = tmp_path / "mended"
+    target = tmp_path / "repaired"
     count = changes_of(monkeypatch, lambda: repair(root, tmp_path / "first"))
     assert count > 60
 
@@ -387,7 +387,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(run, sick, tmp_path):
     root = sick()
     before = traces(root)
 
-    shown = run("repair", root, tmp_path / "mended", "--dry-run")
+    shown = run("repair", root, tmp_path / "repaired", "--dry-run")
     told = run("repair", root, "--dry-run", "--json")
 
     assert shown.code == told.code == 8
@@ -399,15 +399,15 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(run, sick, tmp_path):
     assert files >= {"checkpoint", "config/topics.json"}
     assert document["needed_size"] > 0
     assert traces(root) == before
-    assert not (tmp_path / "mended").exists()
+    assert not (tmp_path / "repaired").exists()
 
 
 def test_the_command_repairs_and_finds_nothing_the_second_time(run, sick, tmp_path):
-    first = run("repair", sick(), tmp_path / "mended", "--json")
-    second = run("repair", tmp_path / "mended", tmp_path / "again")
+    first = run("repair", sick(), tmp_path / "repaired", "--json")
+    second = run("repair", tmp_path / "repaired", tmp_path / "again")
 
     assert first.code == 8
-    assert json.loads(first.out)["target"] == str(tmp_path / "mended")
+    assert json.loads(first.out)["target"] == str(tmp_path / "repaired")
     assert second.code == 0
     assert "Nothing to do" in second.out
 
@@ -532,12 +532,12 @@ def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path, damag
         data[36:40] = b"\x7f" * 4  # the queue offset of the third message
         note.write_bytes(data)
 
-    repair(root, tmp_path / "mended", jobs=1)
+    repair(root, tmp_path / "repaired", jobs=1)
 
-    with reput.open(tmp_path / "mended", "r") as store:
+    with reput.open(tmp_path / "repaired", "r") as store:
         found = [view.body for view in store.read("facts", 0, 0, 100)]
     assert found == [b"%d" % number for number in range(15, 24)]
-    assert not [each for each in verify(tmp_path / "mended", jobs=1).findings if each.severity > 0]
+    assert not [each for each in verify(tmp_path / "repaired", jobs=1).findings if each.severity > 0]
 
 
 @pytest.mark.parametrize("damaged", ["checkpoint", "records", "head"])

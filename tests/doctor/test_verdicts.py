@@ -229,7 +229,7 @@ def test_the_last_line_says_what_no_checksum_covers(root, tmp_path):
         "config/: a change there can go unnoticed."
     )
     assert json.loads(run("verify", root, "--json").stdout)["not_covered"] == last_line(result)
-    assert last_line(run("repair", root, tmp_path / "mended")) == last_line(result)
+    assert last_line(run("repair", root, tmp_path / "repaired")) == last_line(result)
 
 
 @pytest.mark.proof
@@ -263,7 +263,7 @@ def test_a_repair_repeats_the_doubt_and_keeps_what_the_index_said(root, tmp_path
 
     planned = run("repair", root, "--dry-run")
     (doubt,) = json.loads(run("repair", root, "--dry-run", "--json").stdout)["doubts"]
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert planned.exit_code == 1
     assert doubt["messages"] == [attrs.asdict(touched)]
@@ -274,9 +274,9 @@ def test_a_repair_repeats_the_doubt_and_keeps_what_the_index_said(root, tmp_path
         assert "In 1 place the log and derived files disagree" in shown.stdout
     assert result.exit_code == 7
     assert f"index/{said.name}" in result.stdout
-    kept = tmp_path / "mended" / "reput" / "lost+found" / "derived" / "index" / said.name
+    kept = tmp_path / "repaired" / "reput" / "lost+found" / "derived" / "index" / said.name
     assert kept.read_bytes() == before
-    assert bad(checked(tmp_path / "mended")) == []
+    assert bad(checked(tmp_path / "repaired")) == []
 
 
 def test_a_repair_in_place_repeats_the_doubt_and_names_the_backup(root, tmp_path):
@@ -298,17 +298,17 @@ def test_sums_that_contradict_the_log_are_kept_by_a_repair(tmp_path):
     flip(path, 60)
     sums = files_of(root / "integrity")
 
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert result.exit_code == 7
-    kept = tmp_path / "mended" / "reput" / "lost+found" / "derived" / "integrity"
+    kept = tmp_path / "repaired" / "reput" / "lost+found" / "derived" / "integrity"
     assert files_of(kept) == sums
 
 
 def test_a_repair_of_a_log_says_that_derived_files_were_not_compared(root, tmp_path):
     flip_log(root, places(root)[5][0] + 100)
 
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert result.exit_code == 8
     assert f"were not compared with those of {root}" in result.stdout
@@ -346,11 +346,11 @@ def test_groups_that_lose_their_place_are_in_the_verdict(text, root):
 def test_a_repair_that_leaves_offsets_out_says_that_groups_lose_their_place(root, tmp_path):
     with_offsets(root, b"{garbled")
 
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert result.exit_code == 7
     assert "consumer groups lose their place" in result.stdout
-    kept = tmp_path / "mended" / "reput" / "lost+found" / "config" / "consumerOffset.json"
+    kept = tmp_path / "repaired" / "reput" / "lost+found" / "config" / "consumerOffset.json"
     assert kept.read_bytes() == b"{garbled"
 
 
@@ -360,11 +360,11 @@ def test_a_repair_that_leaves_offsets_out_says_that_groups_lose_their_place(root
 def test_a_repair_that_takes_a_backup_says_that_it_is_older(root, tmp_path, text):
     with_offsets(root, text, SOUND)
 
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert result.exit_code == 7
     assert "which may be older" in " ".join(result.stdout.split())
-    assert (tmp_path / "mended" / "config" / "consumerOffset.json").read_bytes() == SOUND
+    assert (tmp_path / "repaired" / "config" / "consumerOffset.json").read_bytes() == SOUND
 
 
 @pytest.mark.parametrize("backup", [b"{garbled", SOUND.replace(b"{0:7}", b"7")])
@@ -379,7 +379,7 @@ def test_a_copy_of_a_sound_store_is_not_changed_by_a_repair(root, tmp_path):
     shutil.rmtree(root)
     own_store(root)
 
-    result = run("repair", root, tmp_path / "mended")
+    result = run("repair", root, tmp_path / "repaired")
 
     assert result.exit_code == 0
     assert "every checksum of the log matches" in result.stdout

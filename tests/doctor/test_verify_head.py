@@ -64,7 +64,7 @@ def test_a_repair_notes_the_loss_and_its_result_is_healthy(in_place, root, tmp_p
     if in_place:
         done = repair_in_place(root, tmp_path / "kept")
     else:
-        done = repair(root, tmp_path / "mended")
+        done = repair(root, tmp_path / "repaired")
 
     assert done.plan.head.size == FILE_SIZE
     assert done.plan.has_losses
@@ -84,7 +84,7 @@ def test_the_commands_say_it_and_end_with_8(root, tmp_path):
     planned = run(command, ["repair", str(root), "--dry-run", "--json"])
     assert json.loads(planned.stdout)["head"] == {"start_offset": 0, "end_offset": FILE_SIZE}
     assert planned.exit_code == 8
-    repaired = run(command, ["repair", str(root), str(tmp_path / "mended")])
+    repaired = run(command, ["repair", str(root), str(tmp_path / "repaired")])
     assert repaired.exit_code == 8
     assert "16.0 KiB of the log are lost" in repaired.stdout
     lost = run(command, ["losses", str(root)])

@@ -42,11 +42,11 @@ def test_the_zoo_is_large_and_each_case_has_a_name_of_its_own():
 def test_a_healthy_store_needs_no_repair(tmp_path, name):
     put_down(healthy(name).files, tmp_path / "store")
 
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     assert done.built is None
     assert done.differences == ()
-    assert not (tmp_path / "mended").exists()
+    assert not (tmp_path / "repaired").exists()
 
 
 @pytest.mark.proof
@@ -58,7 +58,7 @@ def test_a_sick_store_is_named_and_mended(tmp_path, case):
     put_down(sick.files, tmp_path / "store")
 
     report = verify(tmp_path / "store", jobs=1)
-    done = repair(tmp_path / "store", tmp_path / "mended")
+    done = repair(tmp_path / "store", tmp_path / "repaired")
 
     if sick.is_seen:
         assert report.worst is not None, "the check found nothing"

@@ -242,7 +242,7 @@ class SharedContext(Generic[R]):
     halted: str | None = attrs.field(default=None, init=False)
     """The plugin that stopped all dispatching."""
     is_stopping: bool = attrs.field(default=False, init=False)
-    """Whether the store closes, so that a refused call is no failure of the plugin."""
+    """Whether the store closes, so that the plugin has not failed if a call is refused."""
     is_finishing: bool = attrs.field(default=False, init=False)
     """Whether the store closes: what is to be retried is due now, for the last time."""
     changed: SafeEvent = attrs.field(factory=SafeEvent, init=False)

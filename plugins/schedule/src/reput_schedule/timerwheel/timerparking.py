@@ -1,7 +1,7 @@
 """Put a timed message: how it is parked, and when it is refused.
 
 Source: RocketMQ ``HookUtils#handleScheduleMessage`` and ``#transformTimerMessage``, with their
-order of checks. Different on purpose: there is no latest time (``timerMaxDelaySec``, 3 days, is a
+order of checks. Different on purpose: messages may be due at any time (``timerMaxDelaySec``, 3 days, is a
 limit of servers here), and a parked message keeps room for the properties that its delivery adds.
 """
 
