@@ -178,3 +178,27 @@ def test_what_an_open_store_knows_is_written_again_where_a_file_was_removed(root
         plugin = store.plugin("consumer")
         assert plugin.offsets()["blue"]["t", 0] == 2
         assert not plugin.subscription_groups.get("red").consume_enable
+
+
+@pytest.mark.parametrize("has_light", [False, True])
+def test_offsets_are_kept_in_the_backup_while_a_directory_is_the_file(root, has_light):
+    names = ["consumerOffset.json", *["lmqConsumerOffset.json"] * has_light]
+    files = [root / "config" / name for name in names]
+    if has_light:
+        files[1].write_bytes(files[0].read_bytes())
+    with reput.open(root) as store:
+        for file in files:
+            file.unlink()
+            file.with_name(f"{file.name}.bak").unlink(missing_ok=True)
+            file.mkdir()
+        with store.consumer("blue", "t", until="end", explicit=True) as member:
+            for _ in range(3):
+                member.next(5).ack()
+
+    for _ in range(2):  # also once the directory is gone
+        with reput.open(root) as store:
+            offsets = store.plugin("consumer").offsets()
+            assert (offsets["blue"]["t", 0], offsets["green"]["t", 0]) == (5, 2)
+        for file in files:
+            if file.is_dir():
+                file.rmdir()

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import attrs
 
+from reput.errors import NotAFileError
 from reput.files import Disk, new_lock
 from reput_tools.brokerfiles.contents import expected_content, wrong_content
 from reput_tools.brokerfiles.documenttext import encode, is_text, object_of
@@ -218,7 +219,12 @@ class BrokerDocument:
         """
         with changing():
             self.require_file()
-            before = self._current()
+            try:
+                before = self._current()
+            except NotAFileError:
+                if self.starts_again:
+                    self._change_backup(edit)
+                raise
             found, bad = self._read(before)
             self._written = None  # until all is done
             self.is_behind = before.document is None
@@ -231,12 +237,23 @@ class BrokerDocument:
                     raise UnreadableDocumentError(each.path, str(each.problem))
             if not edit(document):
                 return False
-            if self.is_versioned:
-                document[VERSION] = _next_version(document.get(VERSION), self.clock())
-            # By name, as the broker's serializer writes members; tables keep their order.
-            document = dict(sorted(document.items()))
-            self._write(document, before, bad)
+            self._write(self._versioned(document), before, bad)
             return True
+
+    def _change_backup(self, edit: Callable[[dict[str, Any]], bool]) -> None:
+        """Edit the backup, unless it is damaged: it is read while a directory is the file."""
+        backup = self._version(backup_of(self.path))
+        self._written, self.is_behind = None, True
+        document = backup.document or {}
+        if not backup.is_lost and edit(document):
+            self.disk.replace(backup.path, encode(self._versioned(document)))
+
+    def _versioned(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return a document that was edited as it is written."""
+        if self.is_versioned:
+            document[VERSION] = _next_version(document.get(VERSION), self.clock())
+        # By name, as the broker's serializer writes members; tables keep their order.
+        return dict(sorted(document.items()))
 
     def replace(self, document: Mapping[str, Any]) -> bool:
         """Replace the whole document durably; return whether it is another one.
