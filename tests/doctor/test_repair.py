@@ -537,7 +537,8 @@ def test_compacted_messages_that_are_older_than_the_log_are_kept(tmp_path, damag
     with reput.open(tmp_path / "repaired", "r") as store:
         found = [view.body for view in store.read("facts", 0, 0, 100)]
     assert found == [b"%d" % number for number in range(15, 24)]
-    assert not [each for each in verify(tmp_path / "repaired", jobs=1).findings if each.severity > 0]
+    findings = verify(tmp_path / "repaired", jobs=1).findings
+    assert not [each for each in findings if each.severity > 0]
 
 
 @pytest.mark.parametrize("damaged", ["checkpoint", "records", "head"])

@@ -1,8 +1,9 @@
 """Put a timed message: how it is parked, and when it is refused.
 
 Source: RocketMQ ``HookUtils#handleScheduleMessage`` and ``#transformTimerMessage``, with their
-order of checks. Different on purpose: messages may be due at any time (``timerMaxDelaySec``, 3 days, is a
-limit of servers here), and a parked message keeps room for the properties that its delivery adds.
+order of checks. Different on purpose: messages may be due at any time, as ``timerMaxDelaySec``
+(3 days) is a limit of servers here; and a parked message keeps room for the properties that its
+delivery adds.
 """
 
 from __future__ import annotations
