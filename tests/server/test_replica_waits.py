@@ -15,6 +15,7 @@ from reput_client.remoting import ResponseCode
 from reput_server import ServerConfig
 from reput_server.broker.liveoptions import LiveOptions
 from reput_server.broker.send.durableanswers import DurableAnswers
+from reput_server.broker.send.roundput import RoundPut
 from reput_server.broker.send.sendbatcher import SendBatcher
 from reput_server.broker.statistics.latencies import PutTimes
 from reput_server.errors import Refusal
@@ -172,14 +173,12 @@ def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         loop = asyncio.get_running_loop()
         sends = SendBatcher(
-            store.put,
-            store.put_many,
+            RoundPut(store.put, store.put_many, lambda: store.log.max_physical_offset),
             loop,
             executor,
             LiveOptions(ServerConfig()),
             durable=answers_on_disk(store) if flush == "sync" else None,
             replication=replication,
-            log_end=lambda: store.log.max_physical_offset,
         )
         good = asyncio.ensure_future(sends.put([reput.Message("orders", b"x")]))
         while not replication.held:
@@ -237,8 +236,7 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda *_: None)
         sends = SendBatcher(
-            store.put,
-            store.put_many,
+            RoundPut(store.put, store.put_many, None),
             loop,
             executor,
             LiveOptions(ServerConfig()),
@@ -268,8 +266,7 @@ def test_a_send_is_refused_and_not_put_later_if_no_thread_can_be_started(tmp_pat
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         kept_once(executor)
         sends = SendBatcher(
-            store.put,
-            store.put_many,
+            RoundPut(store.put, store.put_many, None),
             asyncio.get_running_loop(),
             executor,
             LiveOptions(ServerConfig()),

@@ -255,7 +255,10 @@ def test_a_store_that_is_too_slow_is_told_of(serve):
     def slowly(put):
         return lambda *args, **kwargs: goes_on.wait(60) and put(*args, **kwargs)
 
-    sends.put_one, sends.put_many = slowly(sends.put_one), slowly(sends.put_many)
+    sends.puts.put_one, sends.puts.put_many = (
+        slowly(sends.puts.put_one),
+        slowly(sends.puts.put_many),
+    )
     for _ in range(10):
         peer.send(Command.request(SEND, message("orders"), body=b"x"))
 
@@ -287,7 +290,10 @@ def test_a_slow_disk_refuses_only_what_others_were_taken_before(
 
         return slow
 
-    sends.put_one, sends.put_many = slowly(sends.put_one), slowly(sends.put_many)
+    sends.puts.put_one, sends.puts.put_many = (
+        slowly(sends.puts.put_one),
+        slowly(sends.puts.put_many),
+    )
     peer.send(Command.request(SEND, message("orders"), body=b"x"))
     assert began.wait(20)
     for _ in range(2):

@@ -202,7 +202,7 @@ def test_one_way_sends_are_stored_and_not_answered(served, taken):
 @pytest.mark.parametrize("way", ["at once"])
 def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
     peer, sends = served.peer(), served.server.broker.sends
-    put_one, threads = sends.put_one, []
+    put_one, threads = sends.puts.put_one, []
 
     def noted(found, **options):
         threads.append(threading.current_thread().name)
@@ -210,7 +210,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
 
     times = iter([0.0, 0.0, 0.1])  # the send comes, its round begins, and ends
 
-    sends.put_one, sends.clock, sends._slow_until = noted, lambda: next(times, 0.2), 0.0
+    sends.puts.put_one, sends.clock, sends._slow_until = noted, lambda: next(times, 0.2), 0.0
     codes = [peer.ask(SEND, message("orders", properties=KEY), body=b"x").code for _ in range(2)]
 
     assert codes == [ResponseCode.SUCCESS] * 2
@@ -226,7 +226,7 @@ def test_whatever_the_store_raises_is_answered(served, taken):
     def broken(found, **options):
         raise RuntimeError("out of order")
 
-    sends.put_one = broken
+    sends.puts.put_one = broken
     answer = peer.ask(SEND, message("orders", properties=KEY), body=b"x")
 
     assert answer.code == ResponseCode.SYSTEM_ERROR

@@ -219,7 +219,7 @@ def test_the_loop_does_not_wait_for_a_put_of_another_thread(served, from_bytes, 
 def test_answers_keep_their_order_when_a_store_is_no_longer_slow(served):
     sends, peer = served.server.broker.sends, served.peer()
     peer.ask(SEND, message("orders"), body=b"")  # makes the topic
-    begun, let_go, real, times = threading.Event(), threading.Event(), sends.put_one, [0.0]
+    begun, let_go, real, times = threading.Event(), threading.Event(), sends.puts.put_one, [0.0]
 
     def slow_once(message, **options):
         if not begun.is_set():
@@ -228,7 +228,7 @@ def test_answers_keep_their_order_when_a_store_is_no_longer_slow(served):
         return real(message, **options)
 
     def change():
-        sends.clock, sends._slow_until, sends.put_one = lambda: times[0], 1.0, slow_once
+        sends.clock, sends._slow_until, sends.puts.put_one = lambda: times[0], 1.0, slow_once
 
     served.on_loop(change)
     peer.socket.sendall(ordinary(1))

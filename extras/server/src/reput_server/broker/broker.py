@@ -47,6 +47,7 @@ from reput_server.broker.send.durableanswers import DurableAnswers
 from reput_server.broker.send.fastpathswitch import FastPathSwitch
 from reput_server.broker.send.fastpathtopics import FastPathTopics
 from reput_server.broker.send.replyhandlers import ReplyHandlers
+from reput_server.broker.send.roundput import RoundPut
 from reput_server.broker.send.sendbackhandlers import SendBackHandlers
 from reput_server.broker.send.sendbatcher import SendBatcher
 from reput_server.broker.send.sendhandlers import SendHandlers
@@ -175,15 +176,17 @@ class Broker:
                 log_grew,
             )
         sends = SendBatcher(
-            store.put,
-            store.put_many,
+            RoundPut(
+                store.put,
+                store.put_many,
+                None if replicas is None else lambda: store.log.max_physical_offset,
+            ),
             loop,
             writer,
             options,
             statistics.sends,
             durable=durable,
             replication=None if replicas is None else replicas.waits,
-            log_end=lambda: store.log.max_physical_offset,
             log_grew=log_grew,
         )
         held = PullLongPolling(context, begin)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from reput.errors import PluginError, PutError, ServiceNotAvailableError
 from reput_client.remoting import ResponseCode
 from reput_server.broker.send.durableanswers import is_late
 from reput_server.broker.statistics.latencies import PutTimes
@@ -26,24 +25,18 @@ from reput_server.errors import Refusal
 from reput_server.replication.replicaacks import Late
 
 if TYPE_CHECKING:
-    from reput import BatchReceipt, Message, Receipt
+    from reput import Message, Receipt
     from reput_server.broker.liveoptions import LiveOptions
     from reput_server.broker.send.durableanswers import DurableAnswers
+    from reput_server.broker.send.roundput import Places, Result, RoundPut
 
 __all__ = ["Send", "SendBatcher", "Stored"]
 
 _ROUND_BYTES: Final = 32 << 20
 _ROUND_COUNT: Final = 4_096
-_SINGLE_COUNT: Final = 3
-"""Sends of a round that are put one by one: for so few that is faster than together."""
 _SLOW_SECONDS: Final = 0.05
 """A put that takes longer has waited for more than a processor that others use, too."""
 _SPARED_SECONDS: Final = 1.0
-
-Places = Sequence[tuple[int, int]]
-"""Queue offset and physical offset of each message of a send."""
-Result = Places | Exception
-"""Places, or why there are none."""
 
 
 class Send(Protocol):
@@ -96,24 +89,6 @@ class Replication(Protocol):
         ...
 
 
-class PutOne(Protocol):
-    """`reput.Store.put`."""
-
-    def __call__(self, message: Message, *, wait: bool = ...) -> Receipt:
-        """Store a message."""
-        ...
-
-
-class PutMany(Protocol):
-    """`reput.Store.put_many`."""
-
-    def __call__(
-        self, messages: Sequence[Message], *, whole: bool = ..., wait: bool = ...
-    ) -> BatchReceipt:
-        """Store messages."""
-        ...
-
-
 @attrs.frozen
 class Stored:
     """Where the messages of one send are."""
@@ -154,8 +129,7 @@ class _Awaited:
 class SendBatcher:
     """Takes sends one by one, and puts them together. Used on the event loop."""
 
-    put_one: PutOne
-    put_many: PutMany
+    puts: RoundPut
     loop: asyncio.AbstractEventLoop
     executor: Executor
     """One thread: a round begins when the one before has ended."""
@@ -168,8 +142,6 @@ class SendBatcher:
     """s. Not the loop's: that of uvloop stands while a put is made."""
     replication: Replication | None = None
     """Whom answers wait for; None if they wait for no replica."""
-    log_end: Callable[[], int] = lambda: 0
-    """Returns where the log ends; called if answers wait for replicas."""
     log_grew: Callable[[], None] | None = None
     """Called when sends are stored that wait for no replica; None if nothing is to be done then."""
     put_count: int = attrs.field(init=False, default=0)
@@ -181,8 +153,6 @@ class SendBatcher:
     _taken_at: float = attrs.field(init=False, default=-math.inf)
     """When the last round was put together, by the monotonic clock, s; what was there before and is
     there still has been passed over."""
-    _end_offset: int = attrs.field(init=False, default=0)
-    """Where the log ended after the last put, of which answers are to wait for replicas."""
     _round_began: float | None = attrs.field(init=False, default=None)
     """When the put under way began, by `clock`, s; None if there is none."""
     _slow_until: float = attrs.field(init=False, default=0.0)
@@ -268,7 +238,7 @@ class SendBatcher:
         """
         began = self.clock()
         try:
-            receipt = self.put_one(message)
+            receipt = self.puts.put_one(message)
         except Exception:
             ended = self.clock()
             self._spare_if_slow(began, ended)
@@ -341,16 +311,17 @@ class SendBatcher:
             return self._put_on_thread(taken)
         results: Sequence[Result]
         try:
-            results = self._put_all(taken)
+            results, end_offset = self.puts.put_all(taken)
         except Exception as error:  # each of them is answered, whatever it is
-            results = [error] * len(taken)
+            results, end_offset = [error] * len(taken), 0
         ended = self.clock()
         self._spare_if_slow(now, ended)
         self._end_put(ended)
-        self._answer(taken, results, self._end_offset)
+        self._answer(taken, results, end_offset)
         return False
 
     def _begin_put(self, now: float) -> None:
+        self.put_count += 1
         self._round_began = now
 
     def _end_put(self, now: float) -> None:
@@ -362,7 +333,7 @@ class SendBatcher:
         """Have sends put on the thread; answer that nothing was stored if none can start."""
         sends = taken.copy()
         try:
-            work = self.loop.run_in_executor(self.executor, self._put_all, sends)
+            work = self.loop.run_in_executor(self.executor, self.puts.put_all, sends)
         except RuntimeError as error:
             # The executor has kept the call, and makes it once it has a thread.
             sends.clear()
@@ -396,16 +367,18 @@ class SendBatcher:
         self._taken_at = now
         return taken
 
-    def _end_round_of(self, taken: list[Send], found: asyncio.Future[list[Result]]) -> None:
+    def _end_round_of(
+        self, taken: list[Send], found: asyncio.Future[tuple[list[Result], int]]
+    ) -> None:
         error = None if found.cancelled() else found.exception()
+        ended: list[Result]
         if found.cancelled() or error is not None:
             raised = error if isinstance(error, Exception) else None
-            ended: list[Result] = [raised or ConnectionResetError("the server stops")] * len(taken)
+            ended, end_offset = [raised or ConnectionResetError("the server stops")] * len(taken), 0
         else:
-            ended = found.result()
+            ended, end_offset = found.result()
         now = self.clock()
         self._end_put(now)
-        end_offset = self._end_offset
         if self._may_take_long(now):
             try:
                 self._begin_round()  # first: the store works while these are answered
@@ -484,59 +457,3 @@ class SendBatcher:
     def _tell_round_over(self) -> None:
         for call in self.after_round:
             call()
-
-    # ------------------------------------------------------------------ perhaps on the thread
-
-    def _put_all(self, sends: list[Send]) -> list[Result]:
-        """Put all sends of a round; what the store has stored is never put again."""
-        self.put_count += 1
-        found = self._stored(sends)
-        if self.replication is not None:
-            self._end_offset = self.log_end()  # before others append more
-        return found
-
-    def _stored(self, sends: list[Send]) -> list[Result]:
-        if len(sends) <= _SINGLE_COUNT:
-            return [result for send in sends for result in self._put_one(send)]
-        found: list[Result] = []
-        for are_batches, group in itertools.groupby(sends, lambda send: len(send.messages) > 1):
-            if are_batches:
-                found += [self._put_batch(send) for send in group]
-            else:
-                found += self._put_run(list(group))
-        return found
-
-    def _put_one(self, send: Send) -> list[Result]:
-        if len(send.messages) > 1:
-            return [self._put_batch(send)]
-        try:
-            receipt = self.put_one(send.messages[0], wait=False)
-        except (PutError, PluginError) as error:
-            return [error]
-        return [((receipt.queue_offset, receipt.physical_offset),)]
-
-    def _put_batch(self, send: Send) -> Result:
-        """Put the messages of one producer's batch: all of them or none."""
-        try:
-            return _places_of(self.put_many(send.messages, whole=True, wait=False))
-        except (PutError, PluginError) as error:
-            return error
-
-    def _put_run(self, sends: list[Send]) -> list[Result]:
-        """Put sends of one message each; each refusal concerns one send."""
-        try:
-            receipt = self.put_many([send.messages[0] for send in sends], wait=False)
-        except (PutError, PluginError) as error:
-            found: list[Result] = []
-            if isinstance(error, PutError) and error.stored is not None:
-                found = [(place,) for place in _places_of(error.stored)]
-            left = sends[len(found) :]
-            if len(left) == 1 or isinstance(error, ServiceNotAvailableError):
-                return found + [error] * len(left)
-            return found + [each for send in left for each in self._put_run([send])]
-        return [(place,) for place in _places_of(receipt)]
-
-
-def _places_of(receipt: BatchReceipt) -> Places:
-    offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
-    return list(zip(offsets, positions, strict=True))
