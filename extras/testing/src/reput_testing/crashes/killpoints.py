@@ -266,20 +266,19 @@ def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -
     The store's ``lock`` is left empty: closing a descriptor of ``lock`` in the process that holds
     the lock could release it.
     """
-    source, target = Path(source), Path(target)
-    target.mkdir(parents=True)
-    for path in sorted(source.rglob("*")):
-        there = target / path.relative_to(source)
-        if path.is_dir():
-            there.mkdir()
-        elif path == source / "lock":
-            there.touch()
+    lock = os.path.join(source, "lock")
+
+    def copy(path: str, there: str) -> None:
+        if path == lock:
+            Path(there).touch()
         else:
             _copy_file(path, there)
 
+    shutil.copytree(source, target, copy_function=copy)
 
-def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb", buffering=0) as old, target.open("wb", buffering=0) as new:
+
+def _copy_file(source: str, target: str) -> None:
+    with open(source, "rb", buffering=0) as old, open(target, "wb", buffering=0) as new:
         size = os.fstat(old.fileno()).st_size
         new.truncate(size)
         for start, end in Disk().data_ranges(old.fileno(), 0, size):
