@@ -403,7 +403,7 @@ def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_ope
     tmp_path, monkeypatch
 ):
     gate, witness, call = Gate(), Witness(), PluginOpener._call
-    only_hangs(monkeypatch)
+    only_hangs(monkeypatch, ("hung", "reput_open"))
 
     def called(opener, name, *rest):
         seconds = 0.1 if name == "hung" else 60.0

@@ -192,7 +192,7 @@ def test_a_slow_store_is_left_to_a_thread_whether_it_stores_or_fails(serve, monk
     sends, now = served.service.broker.sends, [1_000.0]
     monkeypatch.setattr(sends, "clock", lambda: now[0])
     request = m.SendMessageRequest(messages=[message()])
-    put = sends.put_one
+    put = sends.puts.put_one
 
     def slow(message: reput.Message, *, fails: bool) -> Any:
         now[0] += 0.06
@@ -202,7 +202,7 @@ def test_a_slow_store_is_left_to_a_thread_whether_it_stores_or_fails(serve, monk
 
     for fails in (False, True):
         now[0] += 10
-        monkeypatch.setattr(sends, "put_one", partial(slow, fails=fails))
+        monkeypatch.setattr(sends.puts, "put_one", partial(slow, fails=fails))
         found = served.at_once(request)
         assert found.status.code == (50001 if fails else 20000)
         assert served.at_once(request) is None  # for the next second
