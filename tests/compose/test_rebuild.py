@@ -126,6 +126,21 @@ def test_a_comparison_changes_nothing_and_finds_what_differs(path):
     assert snapshot(path) == before
 
 
+def test_queues_are_those_of_a_rebuild_although_a_plugin_that_adds_columns_was_suspended(tmp_path):
+    path = tmp_path / "store"
+    delayed = reput.Message("orders", b"x", tags="a", properties={"DELAY": "3"})
+    with reput.open(path, plugins=PLUGINS) as store:
+        store.put(delayed)
+        store.suspend_plugin("schedule")
+        store.put(delayed)
+        store.wait_dispatched()
+        store.resume_plugin("schedule")
+
+    built = {each.plugin: each for each in rebuild(path, jobs=1, check=True)}
+
+    assert built["consumequeue"].differences == ()
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.costly
 def test_a_comparison_in_a_store_that_cannot_be_written_is_made_elsewhere(

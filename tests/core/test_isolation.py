@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 
@@ -441,6 +442,152 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path, m
         assert store.wait_dispatched(20)
         assert witness.seen == offsets
         assert state_of(store, "slow").lag_size == 0
+
+
+# --------------------------------------------------------------------------- columns of the stopped
+
+
+class Columns(reput.Plugin):
+    """Adds a column, and may fail in any of its hooks."""
+
+    name = "columns"
+    priority = 0
+
+    def __init__(self):
+        super().__init__(None)
+        self.failing = {}
+        self.open_count = self.enrich_count = 0
+
+    def fail(self, hook):
+        if hook in self.failing:
+            raise self.failing[hook]
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.open_count += 1
+        self.fail("reput_open")
+
+    @reput.hookimpl
+    def reput_enrich(self, batch):
+        self.enrich_count += 1
+        self.fail("reput_enrich")
+        return {"mine": batch.physical_offset + 1}
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.fail("reput_dispatch")
+
+
+class Reader(Witness):
+    """Keeps the column of `Columns` of each message; None without it."""
+
+    name = "reader"
+
+    def __init__(self):
+        super().__init__(None)
+        self.columns = []
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        found = [None] * len(batch)
+        with contextlib.suppress(KeyError):
+            found = batch.column("mine").tolist()
+        self.seen += batch.physical_offset.tolist()
+        self.columns += found
+
+    @property
+    def whole(self):
+        return [offset + 1 for offset in self.seen]
+
+
+def test_a_plugin_that_is_suspended_by_its_user_or_by_its_failure_still_adds_its_columns(tmp_path):
+    adds, reader = Columns(), Reader()
+    with open_with(tmp_path, adds, reader, rules={"retry_count": 0}) as store:
+        offsets = put(store, 2)
+        assert store.wait_dispatched(10)
+        store.suspend_plugin("columns")
+        offsets += put(store, 2, 2)
+        assert store.wait_dispatched(10)
+        store.resume_plugin("columns")
+        adds.failing["reput_dispatch"] = ValueError("broken")
+        offsets += put(store, 2, 4)
+        until(lambda: state_of(store, "columns").state == "suspended")
+        offsets += put(store, 2, 6)
+        assert store.wait_dispatched(10)
+
+    assert (reader.seen, reader.columns) == (offsets, reader.whole)
+
+
+def test_a_plugin_that_failed_to_add_its_columns_is_asked_again_when_it_is_resumed(tmp_path):
+    adds, reader = Columns(), Reader()
+    with open_with(tmp_path, adds, reader) as store:
+        adds.failing["reput_enrich"] = ValueError("broken")
+        put(store, 1)
+        assert store.wait_dispatched(10)
+        asked = adds.enrich_count
+        put(store, 1, 1)
+        assert store.wait_dispatched(10)
+        assert adds.enrich_count == asked
+        adds.failing.clear()
+        store.resume_plugin("columns")
+        put(store, 1, 2)
+        assert store.wait_dispatched(10)
+
+    assert reader.columns == [None, None, reader.whole[2]]
+
+
+@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 1})
+def test_while_a_full_disk_keeps_a_plugin_from_opening_others_wait_for_its_columns(tmp_path):
+    adds, reader = Columns(), Reader()
+    adds.failing["reput_open"] = OSError(errno.ENOSPC, "no space")
+    with open_with(tmp_path, adds, reader) as store:
+        offsets = put(store, 3)
+        assert not store.wait_dispatched(0.05)
+        assert "'columns'" in state_of(store, "reader").last_error
+        assert reader.seen == []
+        adds.failing.clear()
+        until(lambda: store.wait_dispatched(0.05))
+        assert state_of(store, "reader").state == "running"
+
+    assert (reader.seen, reader.columns) == (offsets, reader.whole)
+
+
+def test_a_store_closed_while_others_wait_for_columns_goes_on_at_its_next_opening(tmp_path):
+    adds, reader = Columns(), Reader()
+    adds.failing["reput_open"] = OSError(errno.ENOSPC, "no space")
+    with open_with(tmp_path, adds, reader) as store:
+        offsets = put(store, 3)
+    assert reader.seen == []
+    adds, reader = Columns(), Reader()
+    with open_with(tmp_path, adds, reader) as store:
+        assert store.wait_dispatched(10)
+        assert state_of(store, "reader").state == "running"
+
+    assert (reader.seen, reader.columns) == (offsets, reader.whole)
+
+
+def test_others_wait_while_a_plugin_that_adds_columns_is_closed_and_opened(tmp_path):
+    closed, goes_on = threading.Event(), threading.Event()
+
+    class Slow(Columns):
+        @reput.hookimpl
+        def reput_close(self):
+            closed.set()
+            goes_on.wait(60)
+
+    adds, reader = Slow(), Reader()
+    with open_with(tmp_path, adds, reader) as store:
+        store.suspend_plugin("columns")
+        resuming = threading.Thread(target=store.resume_plugin, args=("columns",))
+        resuming.start()
+        assert closed.wait(60)
+        offsets = put(store, 2)
+        assert not store.wait_dispatched(0.05)
+        goes_on.set()
+        resuming.join()
+        assert store.wait_dispatched(10)
+
+    assert (reader.seen, reader.columns) == (offsets, reader.whole)
 
 
 # --------------------------------------------------------------------------- forking, leaking

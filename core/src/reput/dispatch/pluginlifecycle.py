@@ -197,10 +197,12 @@ class PluginLifecycle:
             if runner.is_active:
                 return
             self._wait_outside(runner)
-            self._close(runner)
             try:
+                runner.reopen(is_begun=True)
+                self._close(runner)
                 self._open(runner, self.progress_files.get(name), self._record(runner))
             finally:
+                runner.reopen(is_begun=False)
                 self._save_record(runner)
             self.after_change(self.plugins)
             logger.info("plugin resumed plugin=%s from=%d", name, runner.position)

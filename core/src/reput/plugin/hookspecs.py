@@ -127,6 +127,8 @@ def reput_enrich(batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None:
     """Compute columns of ``batch`` for all plugins, before any plugin dispatches it.
 
     Return ``(len(batch),)`` arrays by column name, or None. ``tags_code`` may be replaced this way.
+    Called while the plugin is suspended, too, unless it failed in this hook: what others derive is
+    to be the same whenever it is derived.
 
     Args:
         batch: one message or more; read-only, valid until the call returns.

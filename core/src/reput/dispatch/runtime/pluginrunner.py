@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ENRICH: Final = "reput_enrich"
 _ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
 _STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
 
@@ -99,7 +100,11 @@ class PluginRunner:
         self.is_flush_waiting = False
         """Whether the last flush found the disk full."""
         self.is_opened_again = False
-        """Whether it is broken because its opening found the disk full."""
+        """Whether it is broken because its opening found the disk full, and is opened again by the
+        thread that flushes plugins."""
+        self.is_reopening = False
+        """Whether it is closed, and opened in the same call of `PluginLifecycle.resume`."""
+        self._fails_to_enrich = False
 
     # ------------------------------------------------------------------ asking
 
@@ -149,6 +154,18 @@ class PluginRunner:
 
     # ------------------------------------------------------------------ calling
 
+    def may_make(self, hook: str) -> bool:
+        """Whether a hook that gets no messages may be called, now or after a wait.
+
+        `reput_enrich` is also called while the plugin is stopped: its columns are a function of the
+        batch, and what others derive must not depend on when the plugin ran.
+        """
+        if hook != ENRICH or self._board.halted is not None:
+            return self.is_usable
+        stalled_in = self._stalled_in
+        hangs_here = stalled_in is not None and stalled_in.hook == ENRICH and not stalled_in.is_done
+        return not (self.is_broken or self._fails_to_enrich or hangs_here) or self.is_reopening
+
     def make(
         self,
         hook: str,
@@ -174,7 +191,7 @@ class PluginRunner:
 
         def may() -> bool:
             if at is None:
-                return self.is_usable
+                return self.may_make(hook) and not self.is_reopening
             return self.place.position == at and self.group is by and self.may_dispatch
 
         calls = self._board.calls
@@ -321,6 +338,11 @@ class PluginRunner:
 
     # ------------------------------------------------------------------ failing
 
+    def enrich_failed(self, error: BaseException) -> None:
+        """Note that the plugin failed to add its columns; it is asked again when it is resumed."""
+        self._fails_to_enrich = True
+        self.stop(error)
+
     def batch_failed(self, error: BaseException) -> bool:
         """Note that the plugin failed on a batch, which is tried again or in parts, or stops it.
 
@@ -428,7 +450,8 @@ class PluginRunner:
             cut_to: the attribute `cut_to`, which holds for the next opening of the plugin, too.
         """
         text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
-        self.is_opened_again = isinstance(why, BaseException) and is_disk_full(why)
+        is_full = isinstance(why, BaseException) and is_disk_full(why)
+        self.is_opened_again = is_full and self._board.calls.threads
         with self._board.lock:
             self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
             self.last_error, self.cut_to = text, cut_to
@@ -448,12 +471,18 @@ class PluginRunner:
         logger.info("plugin suspended plugin=%s reason=asked for", self.name)
         self._board.notify_changed()
 
+    def reopen(self, *, is_begun: bool) -> None:
+        """Note that closing the plugin, to open it again, begins or is over."""
+        self.is_reopening = is_begun
+        self._board.notify_moved()
+
     def resume(self, position: int) -> None:
         """Give the plugin, which was opened just now, messages from ``position`` on."""
         with self._board.lock:
             self.place = PluginPosition(position)
             self.retries.succeeded()
             self._skipped_in_a_row, self.is_flush_waiting, self.is_opened_again = 0, False, False
+            self._fails_to_enrich = False
             self.last_error = self.cut_to = self._stalled_in = self.stopped = None
             self.figures.forget_times()
             if self.phase is Phase.RUNNING:

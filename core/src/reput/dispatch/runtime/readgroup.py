@@ -17,6 +17,7 @@ faster.
 
 from __future__ import annotations
 
+import errno
 import functools
 import itertools
 import logging
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.dispatch.config import Retries
+from reput.dispatch.runtime.pluginrunner import ENRICH
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.record.decode import End
 from reput.signalsafe import SafeEvent, new_lock
@@ -178,6 +180,12 @@ class ReadGroup:
                     if runner.group is self:
                         runner.advance(start, end)
             return
+        for runner, _ in self.feed.enrichers:
+            if runner.is_opened_again:
+                reason = f"plugin {runner.name!r}, which adds columns, is not open yet"
+                for each in here:
+                    each.batch_failed(OSError(errno.ENOSPC, reason))
+                return
         enriched = self._enriched(batch)
         if enriched is None:
             return
@@ -207,11 +215,13 @@ class ReadGroup:
         Returns:
             The call; None if the plugin does not run, or the loop stops.
         """
-        while not (call := runner.make(hook, function)) and runner.is_usable:
+        while not (call := runner.make(hook, function)) and runner.may_make(hook):
             if self._board.is_stopping:
                 break
             if other := runner.inside(hook):
                 other.wait(0.1)
+            elif runner.is_reopening:
+                self._board.moved.wait(0.1)
         return call
 
     def _size_windows(self, seconds: float) -> None:
@@ -223,7 +233,7 @@ class ReadGroup:
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
         """Return the batch with the columns that plugins add; None if one halts dispatching."""
         for runner, enrich in self.feed.enrichers:
-            call = self._make(runner, "reput_enrich", functools.partial(enrich, batch=batch))
+            call = self._make(runner, ENRICH, functools.partial(enrich, batch=batch))
             if call is None:
                 if self._board.is_stopping:
                     return None
@@ -235,7 +245,7 @@ class ReadGroup:
                 except Exception as not_columns:
                     error = not_columns
             if error is not None:
-                runner.stop(error)
+                runner.enrich_failed(error)
             if self._board.halted:
                 return None
         return batch
