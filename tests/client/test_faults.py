@@ -85,7 +85,7 @@ _OF_ORDERED = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 
 def send(producer: Producer, body: bytes) -> None:
     """Send a message until it is acknowledged: without any answer, that is for who sends to say."""
-    for _ in range(3):
+    for _ in range(20):
         try:
             producer.send(Message("orders", body), timeout=1)
         except SendError:
