@@ -248,3 +248,10 @@ def body_for(name: str, chance: random.Random) -> bytes:
     """A body with that id."""
     size = chance.randint(0, 120) if chance.random() < 0.95 else chance.randint(0, 3_000)
     return f"{name}:".encode() + chance.randbytes(size)
+
+
+def resume_all(store: Any) -> None:
+    """Resume the plugins that a process had suspended when it was killed."""
+    for state in store.plugins():
+        if state.state == "suspended":
+            store.resume_plugin(state.name)

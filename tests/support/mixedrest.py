@@ -79,6 +79,7 @@ def bring_to_rest(
     with reput.open(
         root, plugins=plugins, config=calm, disk=QuickDisk(), clock=clock, threads=False
     ) as store:
+        plan.resume_all(store)
         known = len(judge.records)
         judge.take(store)
         if len(judge.records) != known:

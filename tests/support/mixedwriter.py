@@ -137,6 +137,7 @@ class Writer:
 
     def write(self) -> None:
         self.store = self.open()
+        plan.resume_all(self.store)
         self.store.plugin("transaction").on_check(check_back)
         self.enter(plan.WRITING)
         with contextlib.ExitStack() as serving:
@@ -175,6 +176,7 @@ class Writer:
         with self.full_disk(), contextlib.suppress(FileNotFoundError):
             ProgressEntry(StateFile.of(self.root, self.disk), self.death.plugin).reset()
         self.store = self.open()
+        plan.resume_all(self.store)
         self.enter(plan.WRITING)
         self.store.wait_dispatched()
         self.close()
@@ -307,8 +309,8 @@ class Writer:
         Member(self.store, self.journal.note, chance, group).run(self.death.calls, self.full_disk)
 
     def keep_house(self, chance: random.Random, thread: int) -> None:
-        jobs = [self.jump, self.clean, self.compact, self.renew, self.look, self.flush]
-        weights = [10, 8, 5, 4, 10, 4]
+        jobs = [self.jump, self.clean, self.compact, self.renew, self.pause, self.look, self.flush]
+        weights = [10, 8, 5, 4, 4, 10, 4]
         if "retention" in self.death.plugins:
             jobs.append(self.expire)
             weights.append(8)
@@ -344,6 +346,14 @@ class Writer:
         name = chance.choice(sorted(plan.RENEWED.intersection(self.death.plugins)))
         self.store.remove_plugin(name)
         self.store.add_plugin(name, dict(self.death.sections[name]))
+
+    def pause(self, chance: random.Random, names: list[str]) -> None:
+        """Suspend a plugin for a moment while others work."""
+        # A resumed plugin is opened again, and members of groups would have to be, too.
+        name = chance.choice(sorted(set(self.death.plugins) - {"consumer"}))
+        self.store.suspend_plugin(name)
+        threading.Event().wait(chance.random() * 0.01)
+        self.store.resume_plugin(name)
 
     def look(self, chance: random.Random, names: list[str]) -> None:
         self.store.plugin("schedule").scheduled()
