@@ -14,7 +14,9 @@ from reput.files import Disk
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata import localoffsets
 from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
+from reput_consumer.metadata.deletedtopics import DeletedTopics
 from reput_consumer.metadata.localoffsets import LocalOffsets
+from reput_consumer.metadata.requestmodes import RequestMode, RequestModes
 from reput_consumer.metadata.startjournal import StartJournal
 from reput_consumer.metadata.subscriptiongroups import GroupSettings, SubscriptionGroups
 from reput_consumer.metadata.topicsettings import Topics, TopicSettings
@@ -624,3 +626,77 @@ def test_what_is_no_file_of_local_offsets_is_a_value_error(text):
     except ValueError:
         return
     assert found == {}
+
+
+# ------------------------------------------------------------------ lost while the store is open
+
+
+def modes_in(directory) -> RequestModes:
+    found = RequestModes(document(directory, "messageRequestMode.json"))
+    found.load()
+    return found
+
+
+def notes_in(directory) -> DeletedTopics:
+    found = DeletedTopics(document(directory, "deletedTopics.json"))
+    found.load()
+    return found
+
+
+def lose(path, *, how):
+    """Take a file from a store that has it open; ``how`` is what stands there then."""
+    if how is None:
+        path.with_name(f"{path.name}.bak").unlink(missing_ok=True)
+        path.unlink()
+    else:
+        path.write_text(how)
+
+
+LOST = pytest.mark.parametrize(
+    "how", [None, "", '{"messageRequest', "[]"], ids=["removed", "empty", "torn", "list"]
+)
+
+
+@LOST
+def test_a_mode_is_added_to_those_that_are_known_where_the_file_was_lost(tmp_path, how):
+    modes, pops = modes_in(tmp_path), RequestMode(pops=True, share_queues=2)
+    for group in "abc":
+        modes.put("T", group, pops)
+
+    lose(tmp_path / "messageRequestMode.json", how=how)
+    modes.put("T", "d", pops)
+
+    assert [group for group in "abcd" if modes_in(tmp_path).get("T", group) == pops] == [*"abcd"]
+    lose(tmp_path / "messageRequestMode.json", how=how)
+    modes.forget(group="b")
+    assert [group for group in "abcd" if modes_in(tmp_path).get("T", group) == pops] == [*"acd"]
+
+
+@LOST
+def test_a_deleted_topic_stays_deleted_where_the_file_of_the_notes_was_lost(tmp_path, how):
+    notes = notes_in(tmp_path)
+    for topic in "abc":
+        notes.note(topic, {0: 7}, 1_000)
+
+    lose(tmp_path / "deletedTopics.json", how=how)
+    notes.note("d", {0: 7}, 2_000)
+
+    found = notes_in(tmp_path)
+    assert [found.floor(topic, 0) for topic in "abcd"] == [7, 7, 7, 7]
+    assert found.positions == {"a": 1_000, "b": 1_000, "c": 1_000, "d": 2_000}
+    lose(tmp_path / "deletedTopics.json", how=how)
+    notes.forget({"b"})
+    assert notes_in(tmp_path).names() == ["a", "c", "d"]
+
+
+def test_a_negative_offset_is_shown_until_the_file_is_written_without_it(tmp_path):
+    path = tmp_path / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"T@g":{0:-1,1:2},"U@g":{0:-5}}}')
+    offsets = offsets_in(tmp_path)
+    offsets.commit("g", {("T", 1): 3})
+    assert offsets.ignored_of_group("g") == {("T", 0): -1, ("U", 0): -5}
+
+    offsets.save()
+
+    assert offsets.ignored_of_group("g") == {("U", 0): -5}
+    assert offsets_in(tmp_path).ignored_of_group("g") == offsets.ignored_of_group("g")

@@ -320,6 +320,10 @@ class ConsumerOffsets:
                     self.light.change(lambda found: self._edit(found, self.light, offsets))
                 self.document.change(lambda found: self._edit(found, self.document, offsets))
                 self._behind = {}
+                with self._lock:
+                    # Each table was written whole, without what is negative in it.
+                    left = self._ignored.keys() - taken.keys()
+                    self._ignored = {key: self._ignored[key] for key in left}
                 self.starts.forget(begun_size)
             except BaseException:
                 with self._lock:

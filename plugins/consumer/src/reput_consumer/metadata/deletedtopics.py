@@ -158,16 +158,11 @@ class DeletedTopics:
         merged = {topic: {**self._floors.get(topic, {}), **floors[topic]} for topic in floors}
 
         def edit(document: dict[str, Any]) -> bool:
-            is_changed = False
-            for topic, queues in merged.items():
-                entry = {BareKey(each): queues[each] for each in sorted(queues)}
-                table = section_of(document, _TABLE)
-                is_changed |= table.get(topic) != entry
-                table[topic] = entry
-                if position is not None:
-                    positions = section_of(document, _POSITIONS)
-                    is_changed |= positions.get(topic) != position
-                    positions[topic] = position
+            is_changed = self._fill(document) | _put(document, merged)
+            for topic in merged if position is not None else ():
+                positions = section_of(document, _POSITIONS)
+                is_changed |= positions.get(topic) != position
+                positions[topic] = position
             return is_changed
 
         with changing():
@@ -190,12 +185,13 @@ class DeletedTopics:
         """
 
         def edit(document: dict[str, Any]) -> bool:
+            is_changed = self._fill(document)
             table = section_of(document, _TABLE)
             gone = topics & table.keys()
             for each in gone:
                 del table[each]
                 section_of(document, _POSITIONS).pop(each, None)
-            return bool(gone)
+            return is_changed or bool(gone)
 
         with changing():
             self.document.change(edit)
@@ -204,6 +200,28 @@ class DeletedTopics:
                 key: each for key, each in self._positions.items() if key not in topics
             }
             self._hide_light()
+
+    def _fill(self, document: dict[str, Any]) -> bool:
+        """Complete a document that may be older than what is known here, as `SettingsTable` does.
+
+        Without its note, a deleted topic would be seen again when the store is opened.
+        """
+        if not self.document.is_behind:
+            return False
+        is_changed = _put(document, self._floors)
+        if self._positions:
+            section_of(document, _POSITIONS).update(self._positions)
+        return is_changed or bool(self._positions)
+
+
+def _put(document: dict[str, Any], floors: Mapping[str, Mapping[int, int]]) -> bool:
+    """Set floors in the file's document; return whether that changed anything."""
+    table, is_changed = section_of(document, _TABLE), False
+    for topic, queues in floors.items():
+        entry = {BareKey(each): queues[each] for each in sorted(queues)}
+        is_changed |= table.get(topic) != entry
+        table[topic] = entry
+    return is_changed
 
 
 def _parent_of(topic: str) -> str:

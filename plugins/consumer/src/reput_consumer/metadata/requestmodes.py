@@ -70,18 +70,10 @@ class RequestModes:
         Raises:
             OSError: the file cannot be written.
         """
-        entry = {
-            "consumerGroup": group,
-            "mode": _POP if mode.pops else _PULL,
-            "popShareQueueNum": mode.share_queues,
-            "topic": topic,
-        }
 
         def edit(document: dict[str, Any]) -> bool:
-            groups = section_of(section_of(document, _TABLE), topic)
-            is_new = groups.get(group) != entry
-            groups[group] = entry
-            return is_new
+            table = section_of(document, _TABLE)
+            return self._fill(table) | _put({(topic, group): mode}, table)
 
         with self._lock:
             self.document.change(edit)
@@ -99,18 +91,39 @@ class RequestModes:
 
         def edit(document: dict[str, Any]) -> bool:
             table = section_of(document, _TABLE)
+            is_changed = self._fill(table)
             gone = [(name, other) for name in table for other in table[name] if goes(name, other)]
             for name, other in gone:
                 del table[name][other]
                 if not table[name]:
                     del table[name]
-            return bool(gone)
+            return is_changed or bool(gone)
 
         with self._lock:
             if any(goes(*each) for each in self._modes):
                 self.document.change(edit)
                 kept = {each: mode for each, mode in self._modes.items() if not goes(*each)}
                 self._modes = kept
+
+    def _fill(self, table: dict[str, Any]) -> bool:
+        """Complete a table that may be older than what is known here, as `SettingsTable` does."""
+        return self.document.is_behind and _put(self._modes, table)
+
+
+def _put(modes: Mapping[tuple[str, str], RequestMode], table: dict[str, Any]) -> bool:
+    """Set modes in the file's table; return whether that changed anything."""
+    is_changed = False
+    for (topic, group), mode in modes.items():
+        entry = {
+            "consumerGroup": group,
+            "mode": _POP if mode.pops else _PULL,
+            "popShareQueueNum": mode.share_queues,
+            "topic": topic,
+        }
+        groups = section_of(table, topic)
+        is_changed |= groups.get(group) != entry
+        groups[group] = entry
+    return is_changed
 
 
 def _modes_of(document: Mapping[str, Any]) -> dict[tuple[str, str], RequestMode]:
