@@ -61,6 +61,7 @@ def mirror_of(
 
     Raises:
         NotAFileError: a directory is in place of a file; the error names the store's file.
+        OSError: a file cannot be read; the error names the store's file.
     """
     with tempfile.TemporaryDirectory(prefix="reput-verify-", dir=scratch) as directory:
         root = os.path.join(directory, "store")
@@ -82,6 +83,11 @@ def mirror_of(
             yield root
         except NotAFileError as error:
             raise NotAFileError(error.path.replace(root, surveyed.root)) from None
+        except OSError as error:
+            # The mirror is removed before anyone reads the error.
+            if isinstance(error.filename, str):
+                error.filename = error.filename.replace(root, surveyed.root)
+            raise
 
 
 def _mirror_visible(disk: Disk, path: str, target: str) -> None:
