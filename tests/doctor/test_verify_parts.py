@@ -77,6 +77,15 @@ def test_a_checkpoint_that_cannot_be_read_is_named_with_its_own_path(root, monke
     assert raised.value.filename == str(root / "checkpoint")
 
 
+def test_a_link_in_the_place_of_the_checkpoint_is_named(root):
+    (root / "checkpoint").unlink()
+    (root / "checkpoint").symlink_to("elsewhere")
+
+    found = {each.kind: each for each in checked(root).findings}
+
+    assert "symbolic link" in found["checkpoint.unreadable"].found
+
+
 @pytest.mark.parametrize("name", ["checkpoint", "lock", "reput/state", "index"])
 def test_what_is_in_place_of_a_file_is_found_and_the_rest_is_checked(root, name):
     path = root / name

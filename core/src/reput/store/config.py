@@ -45,7 +45,7 @@ def read_sections(
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        reason = f"the configuration cannot be read: {error.strerror}"
+        reason = f"the configuration cannot be read: {error.strerror or error}"
         raise ConfigError(path, "(file)", reason) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, "(file)", f"not valid TOML: {error}") from error

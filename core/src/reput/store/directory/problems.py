@@ -99,7 +99,7 @@ class StoreProblems:
     def _pass_over(self, error: OSError) -> None:
         if isinstance(error, UnsafePathError):
             raise error  # not damage: the user decides whether links are followed
-        self.report(f"{error.filename}: cannot be read, and is ignored: {error.strerror}")
+        self.report(f"{error.filename}: cannot be read, and is ignored: {error.strerror or error}")
 
     def _is_reported(self, path: str) -> bool:
         return any(path in problem for problem in self._texts)

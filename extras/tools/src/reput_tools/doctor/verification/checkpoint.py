@@ -110,7 +110,7 @@ def check_checkpoint(
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "checkpoint.unreadable", "checkpoint", "checkpoint",
-                str(error.strerror), "a file", advice,
+                str(error.strerror or error), "a file", advice,
             )
         )  # fmt: skip
         return 1
