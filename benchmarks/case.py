@@ -11,8 +11,6 @@ import attrs
 if TYPE_CHECKING:
     from benchmarks.trial import Trial
 
-__all__ = ["BODIES", "Case", "Table", "body_name", "select", "without_unasked"]
-
 BODIES = (100, 1024)
 """Sizes of bodies, bytes; every comparison is made for each."""
 

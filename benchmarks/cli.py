@@ -18,8 +18,6 @@ from benchmarks.case import select, without_unasked
 if TYPE_CHECKING:
     from benchmarks.runner import Options
 
-__all__ = ["main"]
-
 _QUICK_SCALE = 0.1
 _QUICK_SIZE = 128 << 20
 _ENGINES = {"": ("",), "python": ("python",), "native": ("native",), "both": ("python", "native")}

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["cpu_seconds", "peak_memory"]
-
 
 def cpu_seconds() -> float:
     """Return the processor time of this process's descendants, ended ones included."""

@@ -6,8 +6,6 @@ import os
 import traceback
 from collections.abc import Callable
 
-__all__ = ["write_and_die"]
-
 
 def write_and_die(write: Callable[[], None]) -> None:
     """Call ``write`` in a child that ends right after it, without closing anything.

@@ -9,8 +9,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe", "file_system", "headline", "load"]
-
 _DISTRIBUTIONS = (
     "reput",
     "reput-consumequeue",

@@ -13,8 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["claim", "size_of"]
-
 _BESIDE_BODY = 300
 """Bytes of a record beside the body, and of a queue's unit and two items of the index."""
 _LEAST = 256 << 20

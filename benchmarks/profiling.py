@@ -22,8 +22,6 @@ from benchmarks.cases import ALL, BESIDE_JAVA
 from benchmarks.trial import Trial
 from benchmarks.worker import generate_log
 
-__all__ = ["main"]
-
 _SAMPLE_EVERY = 0.001  # seconds
 _BUSY = 0.05  # seconds; threads that worked for less are not shown
 _LINE_WIDTH = 90

@@ -12,8 +12,6 @@ from benchmarks.runner import Outcome
 from benchmarks.sheet import Sheet, print_sheet, quantity, time_text
 from benchmarks.tables import TABLES
 
-__all__ = ["Line", "markdown", "print_tables", "summarise"]
-
 
 @attrs.frozen(kw_only=True)
 class Line:

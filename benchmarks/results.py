@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "load", "name_of", "result_of", "save"]
-
 FOLDER = Path(__file__).parent / "results"
 _DIGITS = 4
 _FACTS = ("python", "system", "machine", "cores", "memory", "file_system", "versions")

@@ -23,17 +23,6 @@ import attrs
 
 from benchmarks.case import Case
 
-__all__ = [
-    "LOOK_EVERY",
-    "LargeLog",
-    "Options",
-    "Outcome",
-    "Runner",
-    "in_short",
-    "private_memory",
-    "reason",
-]
-
 _ROOT = Path(__file__).resolve().parents[1]
 LOOK_EVERY = 0.02
 """Seconds between two samples of a child's memory."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["Sheet", "print_sheet", "quantity", "time_text"]
-
 
 @attrs.frozen
 class Sheet:

@@ -11,8 +11,6 @@ from pathlib import Path
 from benchmarks.case import Case
 from benchmarks.worker import generate_log, make_trial, missing_modules
 
-__all__ = ["smoke"]
-
 _SCALE = 0.0005
 _LOG_SIZE = 1 << 20
 

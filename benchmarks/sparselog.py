@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PER_FILE", "write_sparse_log"]
-
 PER_FILE: Final = 1_000
 """Messages of each file, all of topic ``grown``, queue 0."""
 _FILE_SIZE: Final = 1 << 30

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["QUEUES", "example_plugin", "open_large", "open_store"]
-
 QUEUES = ("consumequeue",)
 """The plugins needed to read by topic and queue, and no more."""
 _OTHERS = ("counter", "index")

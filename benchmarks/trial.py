@@ -13,8 +13,6 @@ import attrs
 
 from benchmarks import memory
 
-__all__ = ["Latencies", "Measurement", "Trial"]
-
 
 @attrs.frozen(kw_only=True)
 class Latencies:

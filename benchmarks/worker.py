@@ -15,8 +15,6 @@ from benchmarks.stores import open_large
 from benchmarks.trial import Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["generate_log", "main", "make_trial", "missing_modules", "peak_memory"]
-
 
 def main(order: str) -> int:
     """Do what ``order`` (JSON of `benchmarks.runner.Order`) says; write the result to its file."""

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["BATCH", "QUEUE_COUNT", "TOPIC_COUNT", "Row", "Workload"]
-
 TOPIC_COUNT = 8
 QUEUE_COUNT = 4
 BATCH = 1000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Batch: TypeAlias = list[reput.Message] | reput.Columns
 
-__all__ = ["cases"]
-
 _ONE_COUNT = {100: 400_000, 1024: 200_000}
 _MANY_COUNT = {100: 2_000_000, 1024: 500_000}
 _WARM_UP = 2_000

@@ -12,8 +12,6 @@ from benchmarks.case import BODIES, Case, body_name
 from benchmarks.tables import COMPACTION
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 _MESSAGES = 1_000_000
 _MANY_KEYS = 10_000_000  # in a full run
 _PER_PUT = 20_000

@@ -21,8 +21,6 @@ from benchmarks.workload import BATCH, Workload
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["PLUGINS", "cases"]
-
 PLUGINS = ("consumequeue", "consumer")
 """Those of all stores of groups."""
 _STEP = 32  # messages of one read, and of one call of a handler

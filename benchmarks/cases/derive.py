@@ -12,8 +12,6 @@ from benchmarks.tables import DERIVE
 from benchmarks.trial import Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     """The large log; for comparison SQLite indexing a table of the same kind of messages."""

@@ -16,8 +16,6 @@ from benchmarks.trial import Trial
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["cases"]
-
 _PLUGINS = ("consumequeue", "index")
 _DAMAGES = 10
 _AWAY = b"\xa5" * 16

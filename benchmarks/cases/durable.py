@@ -13,8 +13,6 @@ from benchmarks.tables import APPEND_MANY_DURABLE, APPEND_ONE_DURABLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["cases"]
-
 _SYNC = {"commitlog": {"flush": "sync"}}
 _PUTS_PER_THREAD = 2_000
 

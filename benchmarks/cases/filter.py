@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import reput
     from reput.plugin import MessageFilter
 
-__all__ = ["cases"]
-
 _BODY_SIZE = 100
 _COUNT = 1_000_000
 _ROWS_COUNT = 50_000  # one by one; fewer rows show the same rate

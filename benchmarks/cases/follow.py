@@ -15,8 +15,6 @@ from benchmarks.tables import FOLLOW, FOLLOW_LAG, FOLLOW_WORDS, IDLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
 
-__all__ = ["cases"]
-
 _PLUGINS = ("consumequeue", "index")
 _FULL_SIZE = 600_000_000
 _BATCH = 1_000

@@ -16,8 +16,6 @@ from benchmarks.trial import Trial
 if TYPE_CHECKING:
     from reput_arrow import Scan
 
-__all__ = ["cases"]
-
 _SMALL = ("topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp")
 
 

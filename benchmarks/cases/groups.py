@@ -14,8 +14,6 @@ from benchmarks.tables import GROUPS
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import TOPIC_COUNT, Workload
 
-__all__ = ["cases"]
-
 _QUEUE_COUNT = 1_000
 _GROUP_COUNT = 10_000
 _PAUSE = 0.01  # seconds between two messages: the consumer waits again

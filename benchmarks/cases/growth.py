@@ -27,8 +27,6 @@ from benchmarks.tables import GROWTH
 if TYPE_CHECKING:
     from benchmarks.trial import Measurement, Trial
 
-__all__ = ["cases"]
-
 _STEP = 10_000  # messages of one put
 _CALLS = 1_000
 _HOUR_MS = 3_600_000

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from benchmarks.trial import Measurement, Trial
 
-__all__ = ["connections", "followers"]
-
 _CALLS = 1_000
 _SPARE_DESCRIPTORS = 1_000
 """For the store's files, beside connections."""

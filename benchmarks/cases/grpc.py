@@ -12,8 +12,6 @@ from benchmarks.case import BODIES, Case, body_name
 from benchmarks.tables import GRPC_BESIDE
 from benchmarks.trial import Measurement, Trial
 
-__all__ = ["cases"]
-
 _THREADS = 64
 _TOPIC = "load"
 _NEEDS = ("reput_server", "reput_server.grpc", "psutil")

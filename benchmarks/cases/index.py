@@ -16,8 +16,6 @@ from benchmarks.tables import INDEX, QUERY
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["cases"]
-
 _MESSAGES = 5_000_000  # two keys each
 _QUESTIONS = 20_000
 _COLD_QUESTIONS = 500  # before each of them all files are dropped from the page cache

@@ -16,8 +16,6 @@ from benchmarks.workload import Workload
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["cases"]
-
 _BODY = 100
 _BATCH = 5_000
 _SLEEP = 0.05  # seconds that the sleeping neighbour sleeps in each batch

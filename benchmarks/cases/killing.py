@@ -18,8 +18,6 @@ from benchmarks.workload import BATCH, Workload
 from reput import CommitLogConfig
 from reput.files import Disk
 
-__all__ = ["cases"]
-
 _BODY = 1024
 _RECORD = 1210  # bytes, rounded up
 _FILE_SIZE = 64 << 20

@@ -15,8 +15,6 @@ from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
 from reput.files import FileWatch
 
-__all__ = ["cases"]
-
 _BODY = 100
 _PAUSE = 0.01  # seconds between two messages: the store has gone to sleep again
 _REST = 0.5  # seconds after a flush, until its threads sleep again

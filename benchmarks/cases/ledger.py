@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import reput
     from reput.plugin import QueueInfo
 
-__all__ = ["cases"]
-
 _COUNT = {100: 400_000, 1024: 150_000}
 _FILE_SIZE = 256 << 20
 _TURNS = 5

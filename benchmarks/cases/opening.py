@@ -16,8 +16,6 @@ from benchmarks.tables import OPEN
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["cases"]
-
 _BODY = 1024
 
 

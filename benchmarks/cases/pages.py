@@ -22,8 +22,6 @@ from benchmarks.stores import open_store
 from benchmarks.tables import PAGES
 from benchmarks.trial import Latencies, Trial
 
-__all__ = ["cases"]
-
 _MESSAGES = 8_500_000
 """Messages of 1 KiB: a log of 10 GB."""
 _FILES = 99

@@ -18,8 +18,6 @@ from benchmarks.tables import (
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
 
-__all__ = ["cases"]
-
 _DURABLE_COUNT = 2_000
 _DURABLE_BATCHES = 100
 

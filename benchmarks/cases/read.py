@@ -17,8 +17,6 @@ from benchmarks.workload import BATCH, Workload
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["cases", "read_count"]
-
 _READ_COUNT = {100: 400_000, 1024: 200_000}
 
 

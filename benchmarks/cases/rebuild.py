@@ -12,8 +12,6 @@ from benchmarks.stores import open_large
 from benchmarks.tables import REBUILD
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 _PLUGINS = ("consumequeue", "index")
 
 

@@ -10,8 +10,6 @@ from benchmarks.case import BODIES, Case, body_name
 from benchmarks.tables import DIFF, REPORT
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     """The large log, with every checksum; for the comparison a part of it, which is there twice."""

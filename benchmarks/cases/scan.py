@@ -10,8 +10,6 @@ from benchmarks.stores import open_large
 from benchmarks.tables import SCAN
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     """Borders, headers and topics; the same with every body's checksum; with keys and tags."""

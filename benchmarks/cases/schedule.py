@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import reput
     from reput_testing.logs.clock import ManualClock
 
-__all__ = ["cases"]
-
 _NEEDS = ("reput", "reput_schedule", "reput_consumequeue")
 _BODY = 100
 _PER_PUT = 1_000

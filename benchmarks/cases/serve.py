@@ -11,8 +11,6 @@ from benchmarks.case import BODIES, Case, body_name
 from benchmarks.tables import SERVE, SERVE_DURABLE, SERVE_PUSH
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 _SENDERS = (1, 16, 64)
 _RAW = ((1, 1), (1, 64), (64, 1))
 """Connections, and requests that each has under way; the first is for sends that are alone."""

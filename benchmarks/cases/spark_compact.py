@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Engine
 
-__all__ = ["cases"]
-
 _MESSAGES = 1_000_000
 _PER_PUT = 20_000
 _OFTEN = 5  # messages of one key in one queue, on the average

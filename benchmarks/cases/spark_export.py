@@ -14,8 +14,6 @@ from benchmarks.trial import Trial
 if TYPE_CHECKING:
     from reput_tools.offline import Engine
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     """All columns, zstd, by topic and day."""

@@ -16,8 +16,6 @@ from benchmarks.trial import Trial
 if TYPE_CHECKING:
     from reput_arrow.reader.readtasks import Task
 
-__all__ = ["cases"]
-
 _BATCH_ROWS = 8_192
 
 _METADATA = ("topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp")

@@ -13,8 +13,6 @@ from benchmarks.stores import open_store
 from benchmarks.tables import SPARK_STREAM
 from benchmarks.trial import Latencies, Trial
 
-__all__ = ["cases"]
-
 _BATCHES = 8
 _ROWS = 50_000
 """Rows of one batch, in a full run."""

@@ -11,8 +11,6 @@ from benchmarks.case import BODIES, Case, body_name
 from benchmarks.tables import SPARK_WRITE
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 _BATCH_ROWS = 8_192
 _COLUMNS = ("topic", "queue_id", "tags", "keys", "properties", "flag", "born_timestamp", "body")
 

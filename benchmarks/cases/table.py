@@ -10,8 +10,6 @@ from benchmarks.stores import QUEUES, example_plugin, open_large
 from benchmarks.tables import COUNTS
 from benchmarks.trial import Trial
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     """Count the messages of the large log by topic, tag and minute."""

@@ -15,8 +15,6 @@ from benchmarks.trial import Latencies, Trial
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["cases"]
-
 _NEEDS = ("reput", "reput_schedule", "reput_consumequeue")
 _BODY = 100
 _BURST = 200_000

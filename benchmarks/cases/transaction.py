@@ -16,8 +16,6 @@ from reput.log import ProgressEntry, StateFile
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["cases"]
-
 _BODY_SIZE = 100
 _COUNT = 20_000
 _PLAIN_COUNT = 400_000

@@ -16,8 +16,6 @@ from benchmarks.stores import open_store
 from benchmarks.tables import WEB
 from benchmarks.trial import Latencies, Trial
 
-__all__ = ["cases"]
-
 _COUNT = {1: 1_000, 64: 6_400}
 """Requests, by how many are under way at once."""
 

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 
     import reput
 
-__all__ = [
-    "DEFAULTS",
-    "RING",
-    "derive",
-    "idle",
-    "open_killed",
-    "put_awaited",
-    "put_many",
-    "put_one",
-    "put_sync",
-    "read",
-]
-
 DEFAULTS = ("consumequeue", "index", "retention", "schedule")
 """The plugins that every new store has unless it names others."""
 RING = 100_000

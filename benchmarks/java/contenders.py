@@ -15,8 +15,6 @@ from benchmarks.java.jobs import SMALL_PART, Job
 from benchmarks.java.program import JavaProgram, JavaWorkError
 from benchmarks.runner import Outcome, Runner, reason
 
-__all__ = ["Contender", "JavaContender", "ReputContender", "copy_used"]
-
 _OPTIONS = ("-Xms2g", "-Xmx4g")
 """Those of the JVM that is measured; its garbage collector is the one that it chooses."""
 _OPTIONS_OF_DYING = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g")

@@ -17,8 +17,6 @@ from benchmarks.java.program import java_store
 from benchmarks.java.rows import JAVA_4, JAVA_5, NATIVE, PYTHON, ROWS, Row
 from benchmarks.runner import Options, Outcome, Runner, in_short
 
-__all__ = ["list_rows", "measure", "run_rounds"]
-
 _VERSIONS = {JAVA_4: "4.9.8", JAVA_5: "5.3.3"}
 Results = dict[tuple[str, str], list[Outcome]]
 """Outcomes of the rounds by the names of job and contender."""

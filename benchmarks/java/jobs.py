@@ -12,8 +12,6 @@ from benchmarks.stores import QUEUES
 from benchmarks.tables import BESIDE_JAVA
 from benchmarks.workload import BATCH
 
-__all__ = ["CASES", "JOBS", "SMALL_PART", "Job"]
-
 SMALL_PART = 4
 """By what the size of the large log is divided for the small one."""
 _PLUGINS = ("reput_consumequeue", "reput_index", "reput_schedule")

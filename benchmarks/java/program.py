@@ -22,8 +22,6 @@ import attrs
 
 from benchmarks.runner import LOOK_EVERY, private_memory, reason
 
-__all__ = ["Answer", "JavaProgram", "JavaWorkError", "java_store", "parsed"]
-
 _PATH = Path(__file__).resolve().parents[2] / "tests" / "interop" / "java_store.py"
 
 

@@ -8,8 +8,6 @@ import attrs
 
 from benchmarks.java.jobs import JOBS, STEPS, Job
 
-__all__ = ["JAVA_4", "JAVA_5", "NATIVE", "PYTHON", "ROWS", "Row", "Target"]
-
 JAVA_4, JAVA_5, NATIVE, PYTHON = "Java 4.9.8", "Java 5.3.3", "native", "python"
 """Those that are compared."""
 

@@ -12,8 +12,6 @@ from benchmarks.java.rows import JAVA_4, JAVA_5, NATIVE, PYTHON, Row
 from benchmarks.runner import Outcome
 from benchmarks.sheet import Sheet, print_sheet, quantity, time_text
 
-__all__ = ["Line", "as_json", "lines_of", "markdown", "show"]
-
 _LESS_IS_BETTER = ("seconds", "memory", "processor")
 
 

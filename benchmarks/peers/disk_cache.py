@@ -7,8 +7,6 @@ from pathlib import Path
 
 from benchmarks.workload import Row
 
-__all__ = ["CachedDeque"]
-
 
 class CachedDeque:
     """One deque of tuples."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from benchmarks.workload import Row
 
-__all__ = ["FileQueue"]
-
 
 class FileQueue:
     """One queue with its defaults."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from benchmarks.peers.packed import body_of, pack
 from benchmarks.workload import Row
 
-__all__ = ["Lightning"]
-
 _MAP_SIZE = 16 << 30  # the file is sparse: this only reserves addresses
 
 

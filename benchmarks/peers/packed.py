@@ -6,8 +6,6 @@ import struct
 
 from benchmarks.workload import Row
 
-__all__ = ["body_of", "pack"]
-
 _SIZES = struct.Struct(">HH")
 
 

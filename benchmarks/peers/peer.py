@@ -8,8 +8,6 @@ from typing import Protocol
 
 from benchmarks.workload import Row
 
-__all__ = ["Peer"]
-
 
 class Peer(Protocol):
     """A store in ``directory``; with ``durable`` each append returns when it is on disk."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from benchmarks.workload import Row
 
-__all__ = ["SqlQueue"]
-
 
 class SqlQueue:
     """One queue that commits every put and keeps messages that were read."""

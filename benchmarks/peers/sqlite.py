@@ -9,8 +9,6 @@ from pathlib import Path
 
 from benchmarks.workload import Row
 
-__all__ = ["Sqlite"]
-
 _TABLE = """
     CREATE TABLE IF NOT EXISTS message (
         position INTEGER PRIMARY KEY,

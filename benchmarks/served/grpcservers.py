@@ -13,8 +13,6 @@ import psutil
 
 from benchmarks.served.servers import JVM, VERSION, broker_options, served, support
 
-__all__ = ["GrpcContender", "grpc_contender", "proxy_and_broker"]
-
 _ATTRIBUTES = "+message.type=NORMAL"
 _QUEUES = 8
 _CREATE_TOPIC = 17

@@ -11,8 +11,6 @@ import psutil
 
 from benchmarks.served.servers import VERSION, support
 
-__all__ = ["VERSION_5", "JavaLoad", "java5_load"]
-
 _HERE = Path(__file__).resolve().parent
 VERSION_5 = "5.2.0"
 """Of the client for release 5, which speaks gRPC."""

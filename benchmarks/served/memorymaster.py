@@ -19,8 +19,6 @@ from pathlib import Path
 from socket import create_server, socket
 from typing import Any, Final
 
-__all__ = ["memory_master"]
-
 _FRAME_SIZE: Final = 32 << 10
 """Bytes of a transfer, ``haTransferBatchSize`` of RocketMQ."""
 _PIECE: Final = 1 << 20

@@ -6,8 +6,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["send"]
-
 
 def send(
     name_server: str, topic: str, threads: int, size: int, warm_up_ms: int, ms: int

@@ -20,17 +20,6 @@ from typing import Any
 import attrs
 import psutil
 
-__all__ = [
-    "JVM",
-    "VERSION",
-    "Contender",
-    "broker_options",
-    "reput_server",
-    "rocketmq_broker",
-    "served",
-    "support",
-]
-
 VERSION = "5.3.3"
 _ROOT = Path(__file__).resolve().parents[2]
 _FILE_SIZE = 1 << 30

@@ -11,8 +11,6 @@ from benchmarks.trial import Latencies, Measurement, Trial
 if TYPE_CHECKING:
     from benchmarks.served.servers import Contender
 
-__all__ = ["take_turns"]
-
 _ROUNDS = 3
 
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-__all__ = ["build"]
-
 
 def build(target: Path) -> None:
     """Build the site in the folder ``target``, which is replaced.

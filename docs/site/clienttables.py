@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 from markdowntext import table
 
-__all__ = ["MARKS", "Scenario", "clients", "clients_for_release_5", "rows_of", "scenarios"]
-
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 FOLDER = TESTS / "interop" / "clients"
 

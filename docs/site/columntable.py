@@ -12,8 +12,6 @@ from markdowntext import code, inline, table
 
 from reput_arrow import COLUMNS, INPUT_COLUMNS, schema_of
 
-__all__ = ["MARKS", "columns", "input_columns"]
-
 _USES = {
     "needed": "needed",
     "taken": "used if given",

@@ -21,8 +21,6 @@ from reput_tools.cli.kit import Failure
 from reput_tools.cli.kit.jsonkeys import JsonOption
 from reput_tools.cli.root import reput as program
 
-__all__ = ["COMMON", "MARK", "Entry", "entries", "reference", "text_of"]
-
 MARK = "<!-- commands -->"
 COMMON = ("--follow-links", "--json", "--debug", "--help")
 """Options that nearly all commands have; the page names them once."""

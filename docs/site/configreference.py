@@ -20,8 +20,6 @@ import reput
 from reput.plugin import installed
 from reput_tools.cli.plugins.plugindocs import options_of
 
-__all__ = ["MARK", "Section", "reference", "sections"]
-
 MARK = "<!-- options -->"
 _TITLES = ("option", "default", "values", "meaning", "when to change it")
 

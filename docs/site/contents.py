@@ -16,8 +16,6 @@ from links import on_the_site
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["FIRST_SCREEN_ENDS", "Part", "first_screen", "parts_of", "with_the_rest"]
-
 FIRST_SCREEN_ENDS = "<!-- the first screen ends here -->"
 
 _FIRST_SCREEN = re.compile(r"<!-- first screen: (\S+) -->")

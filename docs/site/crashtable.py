@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["PAGE", "PLACE", "Mark", "Promise", "marks", "marks_of", "promises_of", "table"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/crash-safety.md"
 PLACE = "<!-- crash tests -->"

@@ -15,8 +15,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["MARKS", "differences", "groups"]
-
 SUPPORT = Path(__file__).resolve().parents[2] / "tests" / "support"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["anchor_of", "code", "inline", "table"]
-
 # Code in one or two backquotes, or an option such as `--last` or `-n`, which has none in a help.
 _CODE = re.compile(
     r"``(?P<double>.+?)``|`(?P<single>[^`]+)`|(?<![\w`-])(?P<option>--[a-z][\w-]*|-[A-Za-z](?!\w))"

@@ -16,8 +16,6 @@ from reput_server.monitoring.metriclist import METRICS as SERVER_METRICS
 from reput_tools.metrics.metriclist import METRICS as STORE_METRICS
 from reput_tools.metrics.metriclist import Metric
 
-__all__ = ["MARKS", "metrics"]
-
 _TITLES = ("metric", "kind", "labels", "meaning")
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from markdowntext import code, table
 
-__all__ = ["FOUND", "MARK", "releases"]
-
 MARK = "<!-- releases -->"
 FOUND = tomllib.loads(Path(__file__).with_name("releases.toml").read_text(encoding="utf-8"))
 

@@ -19,8 +19,6 @@ from reput_spark.reader.options import OPTIONS
 from reput_spark.reader.stream.options import STREAM_OPTIONS
 from reput_spark.writer.options import SINK_OPTIONS
 
-__all__ = ["MARKS", "options"]
-
 
 def options(found: Mapping[str, str]) -> str:
     """Return a table with a row for each option; the meanings are Markdown."""

@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives import serialization
 
 from reput_server import TlsConfig
 
-__all__ = ["Certificates", "make_certificates"]
-
 
 @attrs.frozen
 class Certificates:

@@ -12,8 +12,6 @@ from reput.log import FlushRequests
 from reput_aio import FlushWaiters
 from reput_client.remoting import Command, RequestCode, encode_frame
 
-__all__ = ["COMPILED", "SEND", "Disk", "assert_none_waits", "count_shared", "counts", "ordinary"]
-
 SEND = RequestCode.SEND_MESSAGE_V2
 COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
 

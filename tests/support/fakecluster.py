@@ -49,8 +49,6 @@ from reput_client.remoting import (
     write_body,
 )
 
-__all__ = ["FakeBroker", "FakeCluster", "Fault"]
-
 _T = TypeVar("_T")
 _Answering = Callable[["Peer", Command], Awaitable[Command | None]]
 _HALF = "RMQ_SYS_TRANS_HALF_TOPIC"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 
-__all__ = ["VARIABLE", "is_in_share"]
-
 VARIABLE = "REPUT_FILES"
 _SHARE = re.compile(r"([1-9][0-9]?)/([1-9][0-9]?)")
 

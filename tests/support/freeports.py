@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 import socket
 
-__all__ = ["free_ports"]
-
 
 def free_ports(*steps: int) -> int:
     """A port that is free on loopback, together with those ``steps`` above it (or below).

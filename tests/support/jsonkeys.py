@@ -10,8 +10,6 @@ import click
 from reput_tools.cli.kit.jsonkeys import JsonOption
 from reput_tools.cli.root import reput as program
 
-__all__ = ["commands_with_json", "forms_of", "keys_of"]
-
 
 def commands_with_json() -> dict[str, JsonOption]:
     """The option ``--json`` of each installed command, by the command's name."""

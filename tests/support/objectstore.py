@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["object_store"]
-
 _STAMP = "2026-01-31T12:00:00.000Z"
 
 

@@ -18,8 +18,6 @@ from reput.record.layout import (
     SIZE_AND_MAGIC,
 )
 
-__all__ = ["FILE_SIZE", "lived", "outcome", "put", "records_of"]
-
 FILE_SIZE = 1 << 15
 DIGITS = 11  # of the whole-record checksum, at the end of the properties
 SYS_FLAG = HEADER_DTYPE.fields["sys_flag"][1]

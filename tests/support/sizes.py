@@ -8,8 +8,6 @@ from typing import Any
 import reput
 import reput.plugin
 
-__all__ = ["owner", "resize"]
-
 Sizes = Mapping[str, Mapping[str, Any]]
 """Values of class attributes by section."""
 

@@ -7,8 +7,6 @@ import os
 import shutil
 from typing import Any
 
-__all__ = ["keep_holes"]
-
 _CHUNK = 1 << 20
 _copyfile = shutil.copyfile
 

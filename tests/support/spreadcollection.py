@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["in_order", "spread"]
-
 
 def spread(config: Any) -> list[str]:
     """Let a worker begin at its share of the folders; return the folders in their usual order.

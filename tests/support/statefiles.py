@@ -9,17 +9,6 @@ from reput.log import StateFile
 from reput.log.stateblocks import JOURNAL
 from reput.storefiles import MANIFEST, Manifest
 
-__all__ = [
-    "change_manifest",
-    "damage_journal",
-    "forget",
-    "forget_progress",
-    "manifest_of",
-    "put_value",
-    "state_of",
-    "value_of",
-]
-
 
 def state_of(root) -> StateFile:
     """Return the state file of a store."""

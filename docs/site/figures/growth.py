@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from paper import Drawing
 
-__all__ = ["Curve", "curves", "draw"]
-
 _RESULTS: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 _NAMES: Final = ("growth", "growth-members", "growth-ends")
 """Kept results; rows of a later one replace those of the same label."""

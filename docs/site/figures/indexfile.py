@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from paper import Drawing
 
-__all__ = ["ITEMS", "SLOT_COUNT", "draw"]
-
 SLOT_COUNT = 10
 # Text, hash and previous item, as in the table of the page; a test compares them with the format.
 ITEMS = (

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from paper import Drawing
 
-__all__ = ["CHINESE", "ENGLISH", "draw"]
-
 
 class Words(NamedTuple):
     """The picture's words in one language."""

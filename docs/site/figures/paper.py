@@ -10,8 +10,6 @@ from xml.sax.saxutils import escape
 
 import attrs
 
-__all__ = ["Drawing"]
-
 _LIGHT = {
     "paper": "#ffffff",
     "ink": "#1f2328",

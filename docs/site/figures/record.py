@@ -9,8 +9,6 @@ from paper import Drawing
 
 from reput.record.layout import HEADER_DTYPE
 
-__all__ = ["draw"]
-
 _BYTE = 28  # pixels
 _ROW = 28  # bytes
 _BY = {

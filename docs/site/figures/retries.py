@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from paper import Drawing
 
-__all__ = ["CHINESE", "ENGLISH", "draw"]
-
 _DELAYS = ("10s", "30s", *(f"{minutes}m" for minutes in (*range(1, 11), 20, 30)), "1h", "2h")
 _GROUP = "billing"
 

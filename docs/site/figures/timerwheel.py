@@ -6,8 +6,6 @@ import math
 
 from paper import Drawing
 
-__all__ = ["draw"]
-
 _SLOTS = 16
 _DUE = 3  # the slot that the picture follows
 

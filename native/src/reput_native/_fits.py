@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sysconfig
 
-__all__ = ["check"]
-
 
 def check() -> None:
     """Raise where the kernels must not be loaded.

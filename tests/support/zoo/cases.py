@@ -17,8 +17,6 @@ from zoo.stores import MAKERS, Healthy, healthy
 from reput.record import MessageView
 from reput.record.layout import BORN_HOST_V6, HEADER_DTYPE, STORE_HOST_V6, host_size
 
-__all__ = ["Case", "Sick", "cases"]
-
 SEED = 14
 Files = dict[str, bytes]
 

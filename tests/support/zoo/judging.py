@@ -10,8 +10,6 @@ from zoo.stores import Healthy
 import reput
 from reput import MissingMessage
 
-__all__ = ["wrong_in_log", "wrong_in_queues"]
-
 
 def wrong_in_log(store: reput.Store, origin: Healthy, sick: Sick) -> Iterator[str]:
     """Yield what is wrong in the order of the log."""

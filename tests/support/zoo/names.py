@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["DAMAGES", "exchange", "numbered"]
-
 Files = Sequence[Path]
 
 

@@ -8,8 +8,6 @@ from reput_audit._counts import Tally
 from reput_audit.plugin import read_counts
 from reput_tools.cli.kit import Column, format_timestamp, print_json, print_table
 
-__all__ = ["audit"]
-
 
 @click.command(short_help="Show how many messages were stored per topic and day.")
 @click.argument("path", type=click.Path(file_okay=False))

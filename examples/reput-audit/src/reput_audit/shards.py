@@ -11,8 +11,6 @@ from reput_tools.offline import MergingBuilder
 if TYPE_CHECKING:
     import reput
 
-__all__ = ["CountsBuilder"]
-
 
 class CountsBuilder(MergingBuilder[Counts]):
     """Builds the file of the counts from the counts of each split."""

@@ -15,8 +15,6 @@ from reput.files import FileWatch
 if TYPE_CHECKING:
     from reput import DispatchBatch, Store
 
-__all__ = ["Arrivals"]
-
 _Queue = tuple[str, int]
 _LIGHT: Final = "%LMQ%"
 """Light queues have messages of other topics, so any message may be theirs."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput import MessageView, QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin import MessageFilter
 
-__all__ = ["AsyncReads"]
-
 _AT_END: Final = frozenset(
     {
         ReadStatus.NO_MATCHED_LOGIC_QUEUE,

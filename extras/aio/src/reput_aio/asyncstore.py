@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_aio.popconsumer import AsyncPopConsumer
     from reput_aio.transaction import AsyncTransaction
 
-__all__ = ["AsyncStore"]
-
 _Answer = TypeVar("_Answer")
 
 _HERE_COUNT: Final = 64

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reput_aio.threads import Threads
 
-__all__ = ["AwaitableCalls"]
-
 
 class AwaitableCalls:
     """Another object with the same fields; ``await`` its methods.

@@ -11,8 +11,6 @@ import attrs
 if TYPE_CHECKING:
     from reput import BatchReceipt, Message
 
-__all__ = ["Batch"]
-
 
 @attrs.define(eq=False)
 class Batch:

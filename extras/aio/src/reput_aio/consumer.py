@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["AsyncConsumer", "AsyncMessage"]
-
 
 class AsyncMessage:
     """A message that a consumer was handed; ``body``, ``keys`` and all other fields are there."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput import BatchReceipt, Receipt
     from reput.log import FlushProgress, FlushRequests
 
-__all__ = ["FlushWaiters", "durability", "fresh_error"]
-
 _IDLE_SECONDS: Final = 1.0
 
 _lock = threading.Lock()

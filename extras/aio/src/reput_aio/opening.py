@@ -17,8 +17,6 @@ from reput_aio.threads import on_own_thread
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["Opening", "open_store", "wrap"]
-
 
 def open_store(
     path: str | os.PathLike[str],

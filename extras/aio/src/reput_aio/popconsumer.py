@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["AsyncPopConsumer"]
-
 
 class AsyncPopConsumer:
     """What `AsyncStore.pop_consumer` returns: an asynchronous context manager. Used on one loop.

@@ -13,8 +13,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["SPARED_SECONDS", "ReadPlacement", "near_size"]
-
 SLOW_SECONDS: Final = 0.05
 """What takes longer on the loop has waited for the disk, or for a lock."""
 SPARED_SECONDS: Final = 1.0

@@ -23,8 +23,6 @@ from reput_aio.threads import Threads, on_own_thread
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["AsyncStoreConfig", "LoopState", "StoreCalls", "checked_seconds"]
-
 _Answer = TypeVar("_Answer")
 _Args = ParamSpec("_Args")
 

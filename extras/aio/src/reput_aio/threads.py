@@ -11,8 +11,6 @@ from typing import TypeVar
 from reput.errors import StoreClosedError
 from reput.signalsafe import start_thread
 
-__all__ = ["Threads", "on_own_thread"]
-
 _Answer = TypeVar("_Answer")
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from reput_aio.threads import Threads
 
-__all__ = ["AsyncTransaction"]
-
 
 class AsyncTransaction(AwaitableCalls):
     """What `AsyncStore.transaction` returns: a context manager that commits at its end.

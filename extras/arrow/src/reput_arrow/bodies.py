@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["UNPACKED_TOTAL_MAX", "Bodies"]
-
 UNPACKED_TOTAL_MAX: Final = 1 << 30
 """Bytes of all unpacked bodies of one batch; an Arrow column of bytes ends at twice that."""
 

@@ -19,8 +19,6 @@ from reput.errors import (
     UnsafePathError,
 )
 
-__all__ = ["CodedError", "code_of", "reading_with_code", "with_code"]
-
 
 @attrs.define(eq=False, slots=False)
 class CodedError(ReputError):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["HostColumns"]
-
 _TIME_SIZE: Final = 8  # of the store time, between the two hosts
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 """Both hex digits of each byte, in memory order."""

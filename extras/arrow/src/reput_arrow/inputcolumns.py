@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["INPUT_COLUMNS", "InputColumn", "check_schema", "columns_of", "hosts_of", "times_of"]
-
 _HOST_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
 _PER_MS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 _TIME_MAX: Final = (1 << 63) // 1_000 - 1

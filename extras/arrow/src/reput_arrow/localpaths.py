@@ -9,8 +9,6 @@ from urllib.parse import unquote
 
 from reput_arrow.codederrors import CodedError
 
-__all__ = ["local_path"]
-
 _LOCAL_URI: Final = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 _LOCAL_HADOOP: Final = re.compile(r"file:(?=/(?!/))", re.IGNORECASE)
 _URI: Final = re.compile(r"file:|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)

@@ -10,8 +10,6 @@ import attrs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "Column", "schema_of"]
-
 
 @attrs.frozen
 class Column:

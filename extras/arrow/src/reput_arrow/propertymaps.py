@@ -28,8 +28,6 @@ if TYPE_CHECKING:
         npt.NDArray[np.uint8],
     ]
 
-__all__ = ["maps_of_texts", "property_maps"]
-
 _COUNTED_MAX: Final = 1 << 22  # (row, name) pairs that are counted in an array
 
 

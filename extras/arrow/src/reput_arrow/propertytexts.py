@@ -30,8 +30,6 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["joined_texts", "property_texts"]
-
 _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
 _NAMES: Final = ("keys", "tags", "uniq_key", "properties")
 _PROPERTIES: Final = (PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY)

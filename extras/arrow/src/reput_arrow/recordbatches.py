@@ -17,8 +17,6 @@ from reput_arrow.textcolumns import TextColumns
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["to_arrow"]
-
 _TIMES_MAX: Final = {"ms": 1 << 62, "us": (1 << 63) // 1_000 - 1}
 _PER_MS: Final = {"ms": 1, "us": 1_000}
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from reput.record import TextColumn
 
-__all__ = ["as_text", "binaries", "pieces"]
-
 
 def pieces(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]

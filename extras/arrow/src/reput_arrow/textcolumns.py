@@ -15,8 +15,6 @@ from reput_arrow.textarrays import as_text, binaries
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["TextColumns"]
-
 
 class TextColumns:
     """The properties of one batch, on their way to Arrow."""

@@ -9,16 +9,6 @@ from typing import Any
 
 from reput_arrow.codederrors import CodedError
 
-__all__ = [
-    "by_name",
-    "flag",
-    "refusal",
-    "refuse_unknown",
-    "seconds",
-    "texts_of",
-    "whole_number",
-]
-
 
 def by_name(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by their names in lower case: Spark does not tell cases apart."""

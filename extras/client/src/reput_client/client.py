@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput_client.consumer.consumers import Consumers
     from reput_client.producer.transactionproducer import Check, Checks, TransactionProducer
 
-__all__ = ["Client"]
-
 
 def _now() -> int:
     return time.time_ns() // 1_000_000

@@ -14,8 +14,6 @@ from typing import Final
 
 from reput_client.remoting import parse_address
 
-__all__ = ["BROADCASTER", "ClientIds", "own_address"]
-
 BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ClientRuntime"]
-
 _T = TypeVar("_T")
 _MISSING_SECONDS: Final = 2.0
 """Time between looks for the route of a topic that consumers wait for."""

@@ -10,8 +10,6 @@ from attrs.validators import instance_of, optional
 
 from reput.plugin import INT32_MAX, integer_between, number_between
 
-__all__ = ["ClientOptions"]
-
 _MIB: Final = 1 << 20
 _SECONDS_MAX: Final = 2_147_483
 """24.8 days, or ``INT32_MAX`` ms, as the Java client has them."""

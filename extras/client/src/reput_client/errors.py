@@ -6,20 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = [
-    "BrokerError",
-    "ClientClosedError",
-    "ClientError",
-    "ConnectError",
-    "ConnectionLostError",
-    "GroupTakenError",
-    "NoReplyError",
-    "RequestTimeoutError",
-    "RouteNotFoundError",
-    "SendError",
-    "TransactionOverError",
-]
-
 
 class ClientError(ReputError):
     """A request to a name server or a broker has failed."""

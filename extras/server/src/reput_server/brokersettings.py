@@ -8,8 +8,6 @@ from reput.files import Disk
 from reput.storefiles import FoundFiles, find_broker_files
 from reput_server.errors import ServerError
 
-__all__ = ["refuse_hidden_settings"]
-
 _SETTINGS = "offsets of consumers cannot be written there"
 _LEDGER = "dledger"
 _KINDS = {

@@ -12,14 +12,6 @@ from reput.plugin import INT32_MAX, integer_between
 from reput_client.remoting import Address
 from reput_server.webpages.webconfig import WebConfig
 
-__all__ = [
-    "Limits",
-    "ServerConfig",
-    "TlsConfig",
-    "TlsMode",
-    "is_everywhere",
-]
-
 _PORT_MAX: Final = 65_535
 
 

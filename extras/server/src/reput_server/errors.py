@@ -6,8 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["CertificateError", "Refusal", "ServerError"]
-
 
 class ServerError(ReputError):
     """The server cannot carry out a request."""

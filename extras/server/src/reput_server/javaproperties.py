@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["parse_properties_text", "properties_text"]
-
 _SIZE_MAX: Final = 1 << 20
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PLAIN: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

@@ -18,8 +18,6 @@ from reput_server.errors import ServerError
 if TYPE_CHECKING:
     from reput_client.remoting import Address
 
-__all__ = ["CallFault", "CallFaultSource", "CallFigures", "ProtocolService", "service_class"]
-
 _GROUP: Final = "reput.services"
 
 

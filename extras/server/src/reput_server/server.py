@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Server", "serving"]
-
 _WAIT_SECONDS = 30.0
 _PAGES_SECONDS = 60.0
 

@@ -15,8 +15,6 @@ from reput_tools.offline import Compared, Difference
 if TYPE_CHECKING:
     from reput_tools.offline import Comparison
 
-__all__ = ["weigh"]
-
 
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
     """Return how rows of differing files differ; see `reput_tools.offline.hookspecs`."""

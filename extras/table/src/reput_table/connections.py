@@ -24,16 +24,6 @@ from reput_table.schema import Schema, checksum
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = [
-    "FILE_NAME",
-    "Selected",
-    "connect",
-    "connect_in_memory",
-    "place_of",
-    "reading",
-    "run_query",
-]
-
 FILE_NAME: Final = "table.sqlite"
 _JOURNAL: Final = "-journal"
 _LOCK_SECONDS: Final = 5.0

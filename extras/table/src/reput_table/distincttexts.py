@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput.record import TextColumn
 
-__all__ = ["distinct_texts"]
-
 _ODD: Final = 0x9E3779B97F4A7C15
 
 

@@ -9,8 +9,6 @@ import attrs
 
 from reput.errors import CorruptFileError, ReputError
 
-__all__ = ["QueryError", "error_of", "is_busy", "is_refused"]
-
 _BUSY, _READ_ONLY, _IO, _CORRUPT, _FULL = 5, 8, 10, 11, 13
 _CANNOT_OPEN, _NOT_A_DATABASE = 14, 26
 _SYSTEM = {

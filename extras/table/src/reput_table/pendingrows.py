@@ -15,8 +15,6 @@ from reput_table.schema import Schema
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["PartRows", "Parting", "PendingRows"]
-
 
 @attrs.frozen
 class Parting:

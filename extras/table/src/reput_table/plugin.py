@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from reput_table.shards import TableBuilder
     from reput_tools.offline import Compared, Comparison, Difference
 
-__all__ = ["TablePlugin"]
-
 logger = logging.getLogger(__name__)
 
 _PENDING_MAX = 1 << 16  # rows; more are moved into the transaction by the dispatch itself

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from reput_table.schema import Schema
 
-__all__ = ["Rows", "grouped_rows", "plain_rows"]
-
 Rows: TypeAlias = Mapping[str, Any]
 """Columns by name; see this module."""
 

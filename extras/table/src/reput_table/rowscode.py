@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-__all__ = ["code_mark"]
-
 logger = logging.getLogger(__name__)
 
 _NOT_CODE: Final = ("ctx", "kind", "type_comment", "type_params", "annotation", "returns")

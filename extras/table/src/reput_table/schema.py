@@ -17,8 +17,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["KINDS", "Schema", "checksum", "with_checksums"]
-
 KINDS: Final[Mapping[type, str]] = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 """Types of columns, and what SQLite calls them."""
 

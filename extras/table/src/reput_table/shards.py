@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.offline import Split
 
-__all__ = ["SplitRows", "TableBuilder", "TableScan"]
-
 _SPLITS: Final = "splits"
 """Directory of the splits' tables, next to the new one; removed when the rebuild ends."""
 _PENDING_MAX: Final = 1 << 16

@@ -10,8 +10,6 @@ from reput.errors import CorruptFileError
 from reput_table.errors import is_refused
 from reput_table.schema import Schema, checksum
 
-__all__ = ["Layout", "check_table"]
-
 
 @attrs.frozen
 class Layout:

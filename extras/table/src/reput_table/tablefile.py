@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_table.pendingrows import Parting, PartRows, PendingRows
 
-__all__ = ["Part", "TableFile"]
-
 _opened: weakref.WeakSet[TableFile] = weakref.WeakSet()
 
 

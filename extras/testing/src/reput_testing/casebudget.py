@@ -18,16 +18,6 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-__all__ = [
-    "is_last_part",
-    "is_one_case",
-    "is_soak",
-    "is_whole",
-    "least_count",
-    "part",
-    "part_of_count",
-]
-
 SOAK_VARIABLE = "REPUT_SOAK"
 PART_VARIABLE = "REPUT_PROOFS"
 

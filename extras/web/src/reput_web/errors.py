@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from reput.errors import ReputError
 
-__all__ = ["BadRequestError", "BusyError", "NotThereError", "WebError"]
-
 
 class WebError(ReputError):
     """A page that cannot be shown; its text says why."""

@@ -12,8 +12,6 @@ from reput_tools.cli.kit import ExitCode, jobs_option, json_option, path_argumen
 if TYPE_CHECKING:
     from reput_tools.offline import Engine
 
-__all__ = ["compact"]
-
 _EXAMPLES = """\b
 Examples:
   reput compact STORE

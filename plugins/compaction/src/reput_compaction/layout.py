@@ -27,23 +27,6 @@ from reput.record.layout import BLANK_MIN_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "CHECKPOINT",
-    "COMPACTING",
-    "DIRECTORY",
-    "END_UNIT",
-    "LOG_DIRECTORY",
-    "LOG_FILE_SIZE",
-    "PHYSICAL_OFFSET_POSITION",
-    "QUEUE_DIRECTORY",
-    "QUEUE_FILE_SIZE",
-    "UNIT_DTYPE",
-    "UNIT_SIZE",
-    "FileSizes",
-    "file_sizes",
-    "is_file_name",
-]
-
 UNIT_DTYPE: Final = np.dtype(
     [
         ("position", ">i8"),  # bytes, of the record in the compaction log; -1 in an end unit

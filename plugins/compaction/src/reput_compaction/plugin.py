@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CompactionConfig", "CompactionPlugin"]
-
 _DAY_MS = 86_400_000
 _FILES_OPEN = 256
 _QUEUE_ID_MAX = (1 << 31) - 1

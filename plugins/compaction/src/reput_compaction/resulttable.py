@@ -11,8 +11,6 @@ import click
 if TYPE_CHECKING:
     from reput_compaction.run.compaction import Compacted
 
-__all__ = ["print_compacted"]
-
 
 def print_compacted(results: Sequence[Compacted], *, as_json: bool) -> None:
     """Print what became of each queue: a table, or a document for programs."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_compaction.run.keeprules import KeepRules
     from reput_tools.offline import Engine
 
-__all__ = ["CompactionWorker", "Timing"]
-
 logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.1

@@ -11,8 +11,6 @@ from attrs.validators import instance_of
 from reput.plugin import INT32_MAX, integer_between
 from reput_consumequeue.layout import UNIT_SIZE, UNITS_PER_FILE
 
-__all__ = ["ConsumeQueueConfig"]
-
 
 @attrs.frozen(kw_only=True)
 class ConsumeQueueConfig:

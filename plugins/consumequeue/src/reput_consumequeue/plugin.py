@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConsumeQueuePlugin"]
-
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _FILES_OPEN = 256  # of more queues, files are opened again when needed
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NOTE_DTYPE", "Noted", "QueueExtent", "load_extents", "save_extents"]
-
 _NAME: Final = "queues"
 _SIZES: Final = struct.Struct("<II")
 NOTE_DTYPE: Final = np.dtype(

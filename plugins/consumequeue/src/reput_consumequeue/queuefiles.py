@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Listed = tuple[str, int, Sequence[tuple[int, int]]]
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 
-__all__ = ["QueueFiles", "first_size", "unit_file_size", "unit_files"]
-
 
 def unit_file_size(entry: Entry) -> int | None:
     """Return the size in bytes of a file of units; None for an entry that is not such a file."""

@@ -11,8 +11,6 @@ from reput_consumequeue.queuefiles import unit_files
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["QUEUE_ID_MAX", "Listed", "listed"]
-
 Listed: TypeAlias = tuple[str, int, Sequence[tuple[int, int]]]
 """Topic, queue id and `unit_files` of a queue."""
 QUEUE_ID_MAX: Final = (1 << 31) - 1

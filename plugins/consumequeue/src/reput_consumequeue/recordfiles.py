@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FileSet", "RecordFiles"]
-
 
 @attrs.define(eq=False, repr=False)
 class FileSet:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["UnitRun", "light_runs", "runs"]
-
 _KEYS_IN_16_BITS = 1 << 16
 _QUEUE_ID_SPAN = 1 << 32
 _OFFSET = re.compile(r"[0-9]{1,17}")  # times 20 bytes this is below 2**63

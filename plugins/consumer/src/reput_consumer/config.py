@@ -7,8 +7,6 @@ from attrs.validators import and_, instance_of, matches_re, optional
 
 from reput.plugin import INT32_MAX, integer_between
 
-__all__ = ["ConsumerConfig"]
-
 
 @attrs.frozen(kw_only=True)
 class ConsumerConfig:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer.localmembers import LocalMembers
     from reput_consumer.selectors import Selector
 
-__all__ = ["ConsumerFactory"]
-
 
 class ConsumerFactory(ABC):
     """Base of factories of consumers: the plugin of a store, a client of brokers."""

@@ -18,8 +18,6 @@ from reput_consumer.names import LIGHT_PREFIX, RETRY_PREFIX, retry_topic
 if TYPE_CHECKING:
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
-__all__ = ["delete_group", "delete_topic", "forget_gone_topics", "hide_light_queues"]
-
 
 def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     """Delete a topic; return whether there was one. Durable when this returns.

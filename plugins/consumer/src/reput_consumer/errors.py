@@ -11,16 +11,6 @@ from reput.errors import ReputError
 if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = [
-    "ConsumerClosedError",
-    "GroupDisabledError",
-    "GroupKindError",
-    "MemberExistsError",
-    "NotAssignedError",
-    "SubscriptionMismatchError",
-    "TopicKeptError",
-]
-
 
 @attrs.define(eq=False, repr=False)
 class MemberExistsError(ReputError):

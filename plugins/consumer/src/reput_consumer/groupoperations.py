@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput_consumer.pop.popservice import PopService
     from reput_consumer.storeservices import StoreServices
 
-__all__ = ["GroupOperations"]
-
 
 class GroupOperations(ABC):
     """Base of the plugin: its methods about groups and topics."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_consumer.memberlist.snapshot import GroupMember
     from reput_consumer.pop.receipthandles import UnackedMessage
 
-__all__ = ["GroupProgress", "QueueProgress", "progress_of"]
-
 
 @attrs.frozen
 class QueueProgress:

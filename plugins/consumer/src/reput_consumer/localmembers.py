@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LocalMembers"]
-
 
 @attrs.define(eq=False)
 class LocalMembers:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MessageQueue"]
-
 
 # A tuple: its order is the order in which queues are shared out, and a consumer of 1,000 queues
 # compares and hashes many.

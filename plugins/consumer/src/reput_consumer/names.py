@@ -8,20 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "DLQ_PREFIX",
-    "LIGHT_PREFIX",
-    "RETRY_PREFIX",
-    "SYSTEM_GROUP_PREFIX",
-    "checked_group",
-    "checked_topic",
-    "dead_letter_topic",
-    "is_retry_topic",
-    "is_topic",
-    "pop_retry_topic",
-    "retry_topic",
-]
-
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 LIGHT_PREFIX: Final = "%LMQ%"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.pop.popservice import PopService
 
-__all__ = ["Reset", "move_group", "planned_resets"]
-
 
 @attrs.frozen
 class Reset:

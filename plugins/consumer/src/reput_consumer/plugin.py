@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConsumerPlugin"]
-
 _HOST: Final = "127.0.0.1"
 _BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""

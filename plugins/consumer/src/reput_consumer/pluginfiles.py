@@ -22,8 +22,6 @@ from reput_tools.brokerfiles import BrokerDocument
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
-__all__ = ["PluginFiles"]
-
 _DIRECTORY: Final = "config"
 _OWN_DIRECTORY: Final = "reput", "consumer"
 

@@ -21,8 +21,6 @@ import attrs
 
 from reput.plugin import INT32_MAX, integer_between
 
-__all__ = ["Limits", "ProcessQueue"]
-
 _MIB: Final = 1 << 20
 _WAITS, _TAKEN, _FINISHED = 0, 1, 2
 _STATE: Final = b"\x00", b"\x01", b"\x02"

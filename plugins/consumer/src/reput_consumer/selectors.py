@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = [
-    "ALL",
-    "SQL92",
-    "TAG",
-    "Selector",
-    "Subscriber",
-    "TagFilter",
-    "are_mixed",
-    "selectors_of",
-    "sql",
-    "subscriptions_of",
-]
-
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 ALL: Final = "*"

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["SteadyClock"]
-
 
 @attrs.define(eq=False)
 class SteadyClock:

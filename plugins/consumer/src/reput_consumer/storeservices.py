@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_consumer.memberlist.snapshot import GroupMember
     from reput_consumer.pop.popservice import PopService
 
-__all__ = ["MEMBER_DEFAULTS", "StoreServices"]
-
 MEMBER_DEFAULTS: Final = {"fetch_count": 256, "fetch_bytes": 1 << 20}
 """A fetch of 32 messages, RocketMQ's default, takes a third longer for each message, as each
 read has to find its way through the store; the bytes let messages of a few KiB come as many."""

@@ -6,8 +6,6 @@ from reput_filter.expression import Expression, compiled
 from reput_filter.filterkinds import SQL92, TAG
 from reput_filter.tagsubscription import TagSubscription
 
-__all__ = ["compile"]
-
 
 def compile(  # noqa: A001 - the word for it, as in `re`
     expression: str | None, kind: str | None = SQL92, *, strict: bool = False

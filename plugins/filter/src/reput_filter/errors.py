@@ -6,8 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["ExpressionError"]
-
 _SHOWN = 60  # characters of an expression shown on either side of the error
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["Expression", "Undecided", "compiled", "properties_of"]
-
 
 @functools.lru_cache(maxsize=256)  # a program has few conditions, and uses them for every read
 def compiled(text: str, strict: bool) -> Expression:

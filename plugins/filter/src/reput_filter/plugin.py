@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_filter.tagsubscription import TagSubscription
     from reput_tools.brokerfiles import BrokerDocument
 
-__all__ = ["FilterConfig", "FilterPlugin"]
-
 _MISTAKEN = frozenset({SQL92, TAG, "SQL", "TAGS"})
 """Words that mean one of the kinds, in whatever case."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["TagSubscription", "tags"]
-
 _ALL: Final = "*"
 _SEPARATOR: Final = "||"
 _TAGS: Final = "TAGS"

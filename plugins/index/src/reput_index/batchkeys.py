@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["HashedKeys", "KeysOfBatch", "hash_of", "keys_of_message", "tag_key_of_message"]
-
 _SEPARATOR: Final = ord(KEY_SEPARATOR)
 _SEEDS_MAX = 1 << 16  # topics whose hashes are remembered
 _ROWS_PER_TOPIC: Final = 16  # with fewer, finding out which topics occur takes less time

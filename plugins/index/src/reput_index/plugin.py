@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["IndexConfig", "IndexPlugin"]
-
 _INT32_MAX = (1 << 31) - 1
 _LATEST = (1 << 63) - 1
 _FILES_OPEN = 16

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput_index.files.indexfiles import IndexFiles
 
-__all__ = ["RecoveryReport"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from reput_index.files.header import Geometry
     from reput_index.files.indexfile import IndexFile
 
-__all__ = ["TagsSource", "WrittenTags", "adds_tags", "last_written"]
-
 _MARK: Final = "rocksdbstore"
 """A directory that each broker since 5.4 makes, and no earlier one."""
 _TAIL: Final = 1 << 12  # items at the end of a file that are looked at

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_integrity.findings import SumFinding
     from reput_integrity.logcheck import Checker
 
-__all__ = ["BatchChecker"]
-
 
 @attrs.define(eq=False)
 class BatchChecker:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["ChecksumFiles"]
-
 _ONE = UNIT_DTYPE.itemsize
 _READ_COUNT = 1 << 16  # units that are read at once
 _FILES_OPEN = 4

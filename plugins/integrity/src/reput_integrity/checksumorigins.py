@@ -19,8 +19,6 @@ from reput_integrity.layout import ORIGIN_DTYPE, ORIGINS_HEADER_DTYPE, ORIGINS_M
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["AS_WRITTEN", "LATER", "UNKNOWN", "Later", "Origins"]
-
 AS_WRITTEN = "written"
 LATER = "later"
 UNKNOWN = "unknown"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_integrity.findings import SumFinding
     from reput_integrity.scrub import Scrubber
 
-__all__ = ["scrub"]
-
 _EXAMPLES = """\b
 Examples:
   reput scrub STORE

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput.log import LogView, Loss
     from reput_integrity.recordchecksums import Units
 
-__all__ = ["first_uncovered", "gaps_of", "outside_of", "parts_outside"]
-
 _Range = tuple[int, int]
 
 

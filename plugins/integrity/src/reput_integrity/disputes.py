@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_integrity.checksumorigins import Origins
 
-__all__ = ["Dispute", "Disputes"]
-
 _HEADER = DISPUTES_HEADER_DTYPE.itemsize
 _CHECKED = 16  # position from which the checksum counts
 _ROWS_MAX = 100_000

@@ -6,8 +6,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["SumFinding"]
-
 
 @attrs.frozen(kw_only=True)
 class SumFinding:

@@ -49,21 +49,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "DIRECTORY",
-    "DISPUTES_HEADER_DTYPE",
-    "DISPUTES_MAGIC",
-    "DISPUTES_NAME",
-    "DISPUTE_DTYPE",
-    "ORIGINS_HEADER_DTYPE",
-    "ORIGINS_MAGIC",
-    "ORIGINS_NAME",
-    "ORIGIN_DTYPE",
-    "SUMS_NAME",
-    "UNIT_DTYPE",
-    "unit_check",
-]
-
 DIRECTORY: Final = "integrity"
 SUMS_NAME: Final = "sums"
 ORIGINS_NAME: Final = "origins"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput.log import LogView, Loss
     from reput_integrity.checksumfiles import ChecksumFiles
 
-__all__ = ["Checker", "check"]
-
 _WINDOW = 4 << 20
 _LOG = "commitlog"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.log import LogView
 
-__all__ = ["Judged", "OlderChecksums"]
-
 _RUNS_MAX = 1_000
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["IntegrityConfig", "IntegrityPlugin"]
-
 _CHECK_SIZE: Final = 16 << 20
 """Bytes of the newest sums that an opening for writing checks, those of a million messages. The
 others are checked when the log is compared with them."""

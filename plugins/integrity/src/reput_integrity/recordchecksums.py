@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.files import Buffer
     from reput.record import DispatchBatch
 
-__all__ = ["Units", "crcs_of", "units_of"]
-
 _ONE = UNIT_DTYPE.itemsize
 
 

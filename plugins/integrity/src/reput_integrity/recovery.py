@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Recovery"]
-
 _REPAIRED_MAX = 8  # files; each takes as long as reading a file of the log
 _ONE = UNIT_DTYPE.itemsize
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Cleaner", "expire_log"]
-
 _LOG_DIRECTORY = "commitlog"
 
 

@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from reput_retention.config import RetentionConfig
     from reput_retention.diskspace import Space
 
-__all__ = [
-    "AGE",
-    "BATCH_COUNT",
-    "SIZE",
-    "SPACE",
-    "CleanPlan",
-    "ExpiryReport",
-    "LogFiles",
-    "Removal",
-    "decide",
-]
-
 AGE: Final = "age"
 SIZE: Final = "size"
 SPACE: Final = "space"

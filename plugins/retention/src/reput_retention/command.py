@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_retention import ExpiryReport, RetentionConfig
 
-__all__ = ["clean"]
-
 _EXAMPLES = """\b
 Examples:
   reput clean STORE --dry-run

@@ -22,8 +22,6 @@ from attrs.validators import in_, instance_of
 
 from reput.plugin import AGE_MAX_MS, integer_between, number_between
 
-__all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "RetentionConfig", "hour_of", "hours_of"]
-
 KEEP: Final = "keep"
 DROP: Final = "drop"
 _UTC: Final = "UTC"

@@ -14,8 +14,6 @@ import attrs
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["Space", "percent_of", "spaces_of"]
-
 
 @attrs.frozen
 class Space:

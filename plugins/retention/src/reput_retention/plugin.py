@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["RetentionPlugin"]
-
 _CHECK_INTERVAL_MS: Final = 10_000  # between two checks of ages, sizes and the disk
 _LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may check the disk
 

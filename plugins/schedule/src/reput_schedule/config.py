@@ -16,8 +16,6 @@ from attrs.validators import in_
 
 from reput.plugin import integer_between
 
-__all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
-
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 LEVEL_MAX: Final = 1024
 """Queues of the schedule topic that are read at most; records of a hostile log may name any."""

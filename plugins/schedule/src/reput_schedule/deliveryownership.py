@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["take", "take_over"]
-
 _QUEUES: Final = "consumequeue"  # RocketMQ's directory of the queues
 _ALWAYS: Final = "always"
 _NEVER: Final = "never"

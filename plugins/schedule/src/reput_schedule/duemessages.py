@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["put_storable"]
-
 
 def put_storable(
     store: StoreAccess, messages: Sequence[Message]

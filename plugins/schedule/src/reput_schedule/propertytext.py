@@ -16,8 +16,6 @@ from reput.errors import MessageIllegalError
 from reput.record import Message, encode_property_text, java_string_hash
 from reput.record.layout import NAME_END, VALUE_END
 
-__all__ = ["entries_of", "entry_value", "java_long", "java_map_order", "text_of"]
-
 _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
 _END: Final = bytes([VALUE_END])
 _CAPACITY: Final = 16

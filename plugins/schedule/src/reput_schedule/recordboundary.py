@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reput.log import LogView
 
-__all__ = ["are_of_log"]
-
 
 def are_of_log(log: LogView, end: int, *physical_offsets: int) -> bool:
     """Return whether saved offsets may be of this log: none beyond ``end``, or inside of a record.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_transaction.messages.halfmessage import HalfMessage
 
-__all__ = ["transactions"]
-
 _NAME = "transaction"
 _EXAMPLES = """\b
 Examples:

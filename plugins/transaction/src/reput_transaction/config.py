@@ -10,8 +10,6 @@ from attrs.validators import in_, instance_of
 
 from reput.plugin import AGE_MAX_MS, INT32_MAX, integer_between
 
-__all__ = ["TransactionConfig"]
-
 BATCHED = "batched"
 SINGLE = "single"
 

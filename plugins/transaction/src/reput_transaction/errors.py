@@ -6,14 +6,6 @@ import attrs
 
 from reput.errors import PutError, ReputError
 
-__all__ = [
-    "CommitRefusedError",
-    "OpenTransactionsError",
-    "TransactionEndedError",
-    "TransactionError",
-    "UnknownTransactionError",
-]
-
 
 class TransactionError(ReputError):
     """Base of the errors of the plugin ``transaction``."""

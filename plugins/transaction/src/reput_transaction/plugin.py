@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DanglingPage", "TransactionPlugin"]
-
 DEFAULT_GROUP = "reput"
 _HOUR_MS = 3_600_000
 _NO_WORK = (False, False, False)

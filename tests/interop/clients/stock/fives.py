@@ -17,8 +17,6 @@ from lineprocess import LineProcess, Row
 from stock.kinds import Kind, built, executable, released
 from stock.program import ProgramFailedError, UnavailableError
 
-__all__ = ["FIVES", "FiveProgram"]
-
 _HERE = Path(__file__).resolve().parents[1]
 _JAVA = "5.2.0"
 PYTHON5 = Path(os.environ.get("REPUT_PYTHON5", Path(sys.prefix) / "python5"))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 1 << 20
 
-__all__ = ["ArrowDisk", "LocalDisk", "above", "below", "disk_of"]
-
 
 class _Entry(NamedTuple):
     """What the core asks of a directory's entry."""

@@ -26,8 +26,6 @@ from reput_arrow.logs.logplace import COMMIT_LOG, LEDGER, LogPlace
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["find_logs"]
-
 _KIND_SIZE = ENTRY_HEAD_SIZE + 8
 _ENTRY_MAGIC = b"\0\0\0\1"  # no record is so small
 

@@ -18,8 +18,6 @@ from reput_tools.offline import committed_end
 if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["LogCutError", "end_behind"]
-
 _TAIL_SIZE = 8
 """No record ends in so many zeros: its topic has a byte at least, two bytes before the end."""
 

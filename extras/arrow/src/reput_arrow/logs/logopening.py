@@ -9,8 +9,6 @@ from reput_arrow.logs.openlog import OpenLog
 if TYPE_CHECKING:
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = ["open_log"]
-
 
 def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
     """Open the log at ``place`` to be read; close it, or use it in a ``with`` statement.

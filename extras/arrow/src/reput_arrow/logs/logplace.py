@@ -6,8 +6,6 @@ import attrs
 
 from reput.files import is_file_name
 
-__all__ = ["COMMIT_LOG", "LEDGER", "LogPlace"]
-
 COMMIT_LOG = "commitlog"
 """Kind of a log: records one after another."""
 LEDGER = "dledger"

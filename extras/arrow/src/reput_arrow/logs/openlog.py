@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = ["OpenLog"]
-
 _FILES_OPEN = 16
 _NEAR_SIZE = 64 << 10
 """Bytes in which a border is looked for first; in most logs they hold many records."""

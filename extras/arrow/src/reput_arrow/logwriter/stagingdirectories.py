@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "INTENT",
-    "forget",
-    "is_name",
-    "is_vacant",
-    "make",
-    "new_name",
-    "path_of",
-    "spark_directory",
-    "sweep",
-]
-
 INTENT: Final = "intent.json"
 """In a staging directory whose rows are being put."""
 STALE_MS: Final = 24 * 3_600_000

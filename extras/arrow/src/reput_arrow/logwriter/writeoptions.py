@@ -20,14 +20,6 @@ from reput_arrow.textoptions import (
     whole_number,
 )
 
-__all__ = [
-    "FILE_SIZE_MIN",
-    "KEPT",
-    "LOCK_TIMEOUT",
-    "WRITE_OPTIONS",
-    "WriteOptions",
-]
-
 FILE_SIZE_MIN: Final = RECORD_MIN_SIZE + BLANK_MIN_SIZE
 """Bytes of a log file that holds one record and a blank."""
 LOCK_TIMEOUT: Final = 60.0

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from reput.plugin import PluginSet, PutInterest
 
-__all__ = ["plan_write"]
-
 
 def plan_write(
     options: WriteOptions,

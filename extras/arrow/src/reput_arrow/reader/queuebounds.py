@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = ["QueueBounds", "QueueOffsets", "root_of"]
-
 QueueOffsets: TypeAlias = Mapping[str, Mapping[int, int]]
 """Queue offsets by topic and queue id."""
 _EVERYTHING = (0, np.iinfo(np.int64).max)

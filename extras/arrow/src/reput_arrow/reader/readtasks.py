@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from reput_arrow.reader.pruning.prunedread import KeyPlaces, QueueRanges
     from reput_arrow.reader.selection import Selection
 
-__all__ = [
-    "Task",
-    "batches_of",
-    "bounds_of",
-    "plan_tasks",
-    "read_task",
-    "rows_of",
-]
-
 
 @attrs.frozen
 class Task:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_arrow.reader.queuebounds import QueueBounds
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["Condition", "wanted_rows"]
-
 
 @attrs.frozen
 class Condition:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter
     from reput_arrow.reader.queuebounds import QueueBounds
 
-__all__ = ["BATCH_ROWS", "BROKER_COLUMN", "DAMAGE_COLUMN", "STORE_COLUMN", "Selection"]
-
 STORE_COLUMN: Final = "store"
 """Column that says which of the paths a row came from; where it is asked for."""
 BROKER_COLUMN: Final = "broker"

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["CLOCK_SLACK_MS", "first_file_after", "last_file_before"]
-
 CLOCK_SLACK_MS: Final = 60_000
 """By how much a clock may have been put back without a message being missed."""
 

@@ -17,8 +17,6 @@ from reput_arrow.reader.timefiles import CLOCK_SLACK_MS
 if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["Window", "end_after", "start_before"]
-
 _LEAST_SIZE: Final = 32 << 20
 """Bytes below which reading all is as quick as looking for a place."""
 _STEP: Final = 1 << 20

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["warn_of_unknown"]
-
 _SHOWN: Final = 5
 _FOLDERS: Final = ("consumequeue", "consumequeue_rocksdb")
 _ROCKSDB: Final = "CURRENT"

@@ -17,8 +17,6 @@ from reput_tools.offline import SPLIT_SIZE, read_split
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch
 
-__all__ = ["batches_of", "plan", "plan_selection"]
-
 _TASKS_PER_PROCESS = 3  # so that a slow one at the end keeps one core waiting, not all
 _SPLIT_MIN = 1 << 20
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["lazy_frame"]
-
 
 def lazy_frame(
     schema: pa.Schema, read_columns: Callable[[list[str]], Iterable[pa.RecordBatch]]

@@ -30,8 +30,6 @@ from reput_arrow.scanner.scanstream import BATCH_SIZE, Scan
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
 
-__all__ = ["scan", "table"]
-
 _BODIES: Final = {"binary": pa.binary(), "text": pa.string()}
 _ADDED: Final = dict.fromkeys((STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN), pa.string())
 _BATCH_SIZE_MAX: Final = 1 << 30  # offsets of texts are 32 bits

@@ -14,17 +14,6 @@ from reput.installhints import install_command
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
 
-__all__ = [
-    "CORRUPT",
-    "Moment",
-    "Paths",
-    "compiled",
-    "milliseconds",
-    "one_or_many",
-    "paths_of",
-    "whole",
-]
-
 Moment: TypeAlias = "int | str | dt.datetime | dt.date"
 """A point in time: ms since the epoch, text in ISO 8601, a datetime or a date; UTC without zone."""
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"

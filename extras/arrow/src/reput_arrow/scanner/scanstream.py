@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["BATCH_SIZE", "Scan"]
-
 BATCH_SIZE: Final = 16 << 20
 """Bytes of an Arrow batch, at most, when left out."""
 _WINDOW_ROWS: Final = 1 << 20  # no window of the log has so many records

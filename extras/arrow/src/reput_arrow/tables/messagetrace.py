@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = ["TRACE_COLUMNS", "TRACE_TOPIC", "records_of", "trace_batch"]
-
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TRACE_COLUMNS: Final = (
     "store string, broker string, physical_offset long, store_timestamp timestamp, "

@@ -15,8 +15,6 @@ from reput_tools.offline import Committed, read_consumer_offsets, read_delay_off
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "SCHEDULE_TOPIC", "store_batch"]
-
 Row: TypeAlias = dict[str, Any]
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _LEVELS: Final = 18  # as many as RocketMQ has, unless it is configured otherwise

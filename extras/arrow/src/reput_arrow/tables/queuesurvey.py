@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = ["Mark", "Span", "Survey"]
-
 Mark: TypeAlias = tuple[str, int, int]
 """Topic, queue id, and the queue offset of the next message that somebody wants."""
 _PLUGIN: Final = "consumequeue"

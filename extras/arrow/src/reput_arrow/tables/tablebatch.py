@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["batch_of"]
-
 
 def batch_of(rows: list[dict[str, Any]], columns: str) -> pa.RecordBatch:
     """Return rows as one batch.

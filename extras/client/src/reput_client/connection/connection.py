@@ -17,8 +17,6 @@ from reput_client.remoting import Command, FrameReader, RemotingError, encode_fr
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Connection", "Handler", "Signer"]
-
 Handler = Callable[["Connection", Command], Awaitable[Command | None]]
 """Answers a request that the peer makes; the answer is None for a one-way request."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConnectionPool"]
-
 
 class ConnectionPool:
     """At most one connection to each address. Used on the thread of the loop."""

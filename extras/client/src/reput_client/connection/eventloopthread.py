@@ -17,8 +17,6 @@ from typing import Any, Final, TypeVar
 
 from reput_client.errors import ClientClosedError
 
-__all__ = ["EventLoopThread"]
-
 _T = TypeVar("_T")
 _Future = concurrent.futures.Future[Any]
 _END_SECONDS: Final = 5.0

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NameServers", "addresses_of"]
-
 _FAILURES: Final = (ConnectError, ConnectionLostError, RequestTimeoutError)
 
 

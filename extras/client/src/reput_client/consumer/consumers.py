@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_client.session.brokersession import Answerer
     from reput_consumer import MemberSettings
 
-__all__ = ["Consumers"]
-
 _INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _ORIGIN: Final = "ORIGIN_MESSAGE_ID"
 _RETRY_TOPIC: Final = "RETRY_TOPIC"

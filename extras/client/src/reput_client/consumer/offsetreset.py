@@ -13,8 +13,6 @@ from typing import Any
 from reput_client.remoting import parse_body
 from reput_consumer import MessageQueue
 
-__all__ = ["offsets_of"]
-
 
 def offsets_of(body: bytes) -> dict[MessageQueue, int]:
     """Return the queue offsets in the body of a reset.

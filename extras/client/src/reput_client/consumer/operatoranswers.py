@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from reput_client.session.brokersession import Answerer
     from reput_consumer import LocalMembers, QueueStatus
 
-__all__ = ["OperatorAnswers"]
-
 _MIB: Final = 1 << 20
 _RETRY_TOPIC: Final = "RETRY_TOPIC"
 _RESULTS: Final = {

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PendingPulls", "messages_in"]
-
 _WAIT_MS: Final = 15_000
 """How long a broker may keep a fetch until a message comes."""
 _ANSWER_SECONDS: Final = 30.0

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["RemoteBackend"]
-
 _NO_MEMBERS: Final = "no consumer for this group"
 _SHOWN_PAUSES: Final = (0.002, 0.01, 0.05, 0.2, 0.7)
 """Seconds between looks at a queue that does not show what was sent to it; a second in all."""

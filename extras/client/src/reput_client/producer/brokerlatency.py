@@ -11,8 +11,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["BrokerLatencies"]
-
 _LATENCIES_MS: Final = (50, 100, 550, 1_800, 3_000, 5_000, 15_000)
 _PASSED_OVER_MS: Final = (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000)
 _FAILED_MS: Final = 10_000

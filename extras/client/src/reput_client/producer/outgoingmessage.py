@@ -26,16 +26,6 @@ from reput_tools.offline import FORBIDDEN_TOPICS
 if TYPE_CHECKING:
     from reput_client.config import ClientOptions
 
-__all__ = [
-    "DELAY",
-    "RECONSUME_TIME",
-    "UNIQUE_KEY",
-    "Delay",
-    "OutgoingMessage",
-    "properties_of",
-    "without_delay",
-]
-
 UNIQUE_KEY: Final = "UNIQ_KEY"
 DELAY: Final = "DELAY"
 RECONSUME_TIME: Final = "RECONSUME_TIME"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput_client.producer.sendresult import SendResult
     from reput_consumer import MessageQueue
 
-__all__ = ["Producer"]
-
 _UNDER_WAY_MAX: Final = 1_000
 """More would run out of their time while they wait for a slow broker."""
 _ONE_CHOSEN: Final = "queue and ordered_by: one of them expected, or none"

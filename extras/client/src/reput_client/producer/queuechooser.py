@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_client.producer.brokerlatency import BrokerLatencies
     from reput_consumer import MessageQueue
 
-__all__ = ["QueueChooser", "queue_of_key"]
-
 
 @attrs.define(eq=False)
 class QueueChooser:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Reply", "RequestReplies", "reply_message"]
-
 _CORRELATION: Final = "CORRELATION_ID"
 _CLIENT: Final = "REPLY_TO_CLIENT"
 _TTL: Final = "TTL"

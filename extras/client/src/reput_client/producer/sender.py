@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Chosen", "Sender"]
-
 Chosen = MessageQueue | Callable[["Sequence[MessageQueue]"], MessageQueue] | None
 """The queue of a message, a function that chooses it, or None for the next one in turn."""
 

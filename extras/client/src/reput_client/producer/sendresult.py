@@ -13,8 +13,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_consumer import MessageQueue
 
-__all__ = ["SendResult", "SendStatus"]
-
 
 class SendStatus(enum.IntEnum):
     """How safely a message is stored; the numbers are response codes."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_client.producer.sendresult import SendResult
     from reput_consumer import MessageQueue
 
-__all__ = ["SentOffsets"]
-
 _QUEUES_MAX: Final = 10_000
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Check", "Checks", "Transaction", "TransactionProducer"]
-
 Check = Callable[[MessageView], bool | None]
 """Returns whether the transaction of a message was carried out; None if that is not known yet."""
 

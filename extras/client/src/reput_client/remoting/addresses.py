@@ -6,8 +6,6 @@ from typing import Final
 
 from reput_client.remoting.errors import AddressError
 
-__all__ = ["Address", "address_text", "parse_address"]
-
 Address = tuple[str, int]
 """Host and port."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["RequestCode", "ResponseCode"]
-
 
 class RequestCode(IntEnum):
     """Kinds of requests, with the names of RocketMQ."""

@@ -13,8 +13,6 @@ import attrs
 from reput_client.remoting.headers.fields import read_header, write_header
 from reput_client.remoting.peerlanguage import VERSION, Language
 
-__all__ = ["Command"]
-
 RESPONSE: Final = 1  # bits of `flag`
 ONE_WAY: Final = 2
 

@@ -6,15 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = [
-    "AddressError",
-    "BodyError",
-    "FrameError",
-    "HeaderError",
-    "RemotingError",
-    "TransferError",
-]
-
 
 class RemotingError(ReputError):
     """A peer has sent what the protocol does not allow, or a caller tries to send it."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["VERSION", "Language", "version_name", "version_number"]
-
 
 class Language(IntEnum):
     """The language of a peer; JSON headers carry the name, binary ones the number."""

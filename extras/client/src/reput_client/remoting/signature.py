@@ -15,8 +15,6 @@ import attrs
 
 from reput_client.remoting.command import Command
 
-__all__ = ["ACCESS_KEY", "SIGNATURE", "is_signed_with", "sign", "signature_of"]
-
 ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 SECURITY_TOKEN: Final = "SecurityToken"

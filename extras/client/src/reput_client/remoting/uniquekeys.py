@@ -21,8 +21,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["UniqueKeys"]
-
 _REST: Final = struct.Struct(">HiIh")  # process id, constant, ms since the month began, counter
 
 

@@ -14,8 +14,6 @@ import attrs
 from reput_client.remoting import MASTER_ID, QueueData, TopicRoute
 from reput_consumer import MessageQueue
 
-__all__ = ["BrokerQueues", "Route"]
-
 _READ: Final = 4
 _WRITE: Final = 2
 _QUEUES_MAX: Final = 100_000

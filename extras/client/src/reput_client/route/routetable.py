@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["RouteTable"]
-
 
 class RouteTable:
     """Routes by topic, as name servers sent them last. Used on the loop's thread."""

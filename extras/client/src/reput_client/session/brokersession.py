@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Answerer", "BrokerSession", "Membership", "subscription"]
-
 _END_SECONDS: Final = 1.0
 """For how long a broker may take to unregister a client."""
 

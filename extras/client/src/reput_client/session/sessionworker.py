@@ -15,8 +15,6 @@ from reput.errors import ReputError
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["SessionWorker"]
-
 _LONGEST_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 _AGAIN_MS: Final = 1_000

@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from reput_server.replication.replicaservice import ReplicaService
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["Broker"]
-
 _THREADS: Final = 4
 _READ_AND_WRITE: Final = READ | WRITE
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_server.replication.replicaacks import Late
     from reput_server.replication.replicaservice import ReplicaService
 
-__all__ = ["BrokerContext"]
-
 AnswerT = TypeVar("AnswerT")
 _PORT_SIZE = 4  # bytes of a port in a message id
 _NAME_SHOWN = 80

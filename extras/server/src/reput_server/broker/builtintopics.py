@@ -20,8 +20,6 @@ from reput_tools.offline import (
     TIMER_TOPIC,
 )
 
-__all__ = ["built_in_topics", "system_names"]
-
 _READ_WRITE: Final = 6
 _INHERIT: Final = 1
 _DELAY_LEVELS: Final = 18

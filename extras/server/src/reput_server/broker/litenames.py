@@ -16,25 +16,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import TopicSettings
     from reput_consumer import GroupSettings
 
-__all__ = [
-    "LISTED",
-    "LITE_PREFIX",
-    "LITE_TOPIC",
-    "LITE_TOPIC_MAX",
-    "bound_topic",
-    "checked_lite_topic",
-    "expiration_minutes",
-    "is_exclusive",
-    "is_light",
-    "is_lite",
-    "is_on",
-    "light_queue_of",
-    "lite_topic_of",
-    "parent_of",
-    "parent_prefix",
-    "quota_of",
-]
-
 LITE_PREFIX: Final = f"{LIGHT_QUEUE_PREFIX}$"
 LITE_TOPIC: Final = "__LITE_TOPIC"
 """Property of a message that belongs to a lite topic."""

@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_server.config import Limits, ServerConfig
 
-__all__ = ["LiveOptions"]
-
 
 @attrs.define(eq=False, repr=False)
 class LiveOptions:

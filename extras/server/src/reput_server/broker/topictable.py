@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from reput_consumer import ConsumerPlugin
     from reput_server.broker.liveoptions import LiveOptions
 
-__all__ = [
-    "DEAD_LETTER_PREFIX",
-    "INHERIT",
-    "READ",
-    "RETRY_PREFIX",
-    "WRITE",
-    "TopicTable",
-]
-
 READ: Final = 4
 WRITE: Final = 2
 INHERIT: Final = 1

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_server.server import Server
     from reput_server.webpages.webconfig import WebConfig
 
-__all__ = ["show", "warn_of_open_ports"]
-
 _ENCRYPTION: Final = {
     "permissive": "taken by TLS, not asked for",
     "enforcing": "asked for, by TLS",

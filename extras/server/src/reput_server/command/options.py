@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.config import Limits, TlsConfig, TlsMode
 
-__all__ = [
-    "limits_of",
-    "read_address",
-    "read_addresses",
-    "read_config",
-    "read_grpc_address",
-    "read_keys",
-    "read_metrics_address",
-    "sections_of",
-    "tls_of",
-]
-
 _SECTION: Final = "server"
 _LIMITS: Final = "limits"
 

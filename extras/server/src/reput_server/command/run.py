@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_server.wire.ports import Ports
     from reput_tools.cli.kit import GracefulStop
 
-__all__ = ["run"]
-
 _TURN_SECONDS: Final = 0.0005
 """After how long a thread that computes lets the event loop go on, s; 5 ms by default."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.config import TlsMode
 
-__all__ = ["serve"]
-
 _EXAMPLES = """\b
 Examples:
   reput serve STORE

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["opened"]
-
 _READER: Final = "consumequeue"
 _GROUPS: Final = "consumer"
 _OF_A_BROKER: Final = (_READER, _GROUPS, "filter", "index", "retention", "schedule", "transaction")

@@ -6,8 +6,6 @@ import socket
 
 from reput_client.remoting import Address, AddressError, parse_address
 
-__all__ = ["connect", "parse_addresses"]
-
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Return the addresses of a text with ``;`` between them.

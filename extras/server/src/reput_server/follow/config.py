@@ -9,8 +9,6 @@ from attrs.validators import instance_of, optional
 
 from reput.plugin import integer_between, number_between
 
-__all__ = ["FollowConfig"]
-
 _SECONDS_MAX: Final = 2_147_483
 _OFFSET_MAX: Final = (1 << 63) - 1
 

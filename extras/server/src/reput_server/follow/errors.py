@@ -6,15 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = [
-    "BrokerError",
-    "CorruptFeedError",
-    "DivergedError",
-    "FeedError",
-    "FeedGapError",
-    "FollowError",
-]
-
 
 class FollowError(ReputError):
     """A broker cannot be followed."""

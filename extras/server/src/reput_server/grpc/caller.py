@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.transport.answermemory import AnswerShare
     from reput_server.grpc.transport.methods import CallHead
 
-__all__ = ["Caller", "caller_of"]
-
 _ID_MAX: Final = 1_000
 _AUTHORIZATION: Final = re.compile(
     r"MQv2-HMAC-SHA1\s+Credential=([^,/\s]+)[^,]*,\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-fA-F]+)"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Client", "Clients"]
-
 _LITE: Final = (ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
 _CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, *_LITE)
 _PUSHED: Final = (ClientType.PUSH_CONSUMER, ClientType.LITE_PUSH_CONSUMER)

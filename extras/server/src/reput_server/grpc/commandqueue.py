@@ -10,8 +10,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_server.grpc.transport.answermemory import AnswerShare
 
-__all__ = ["CommandQueue"]
-
 
 @attrs.define(eq=False, repr=False)
 class CommandQueue:

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer import Popped
 
-__all__ = [
-    "BORN_HOST",
-    "BORN_TIMESTAMP",
-    "GROUP",
-    "IMMUNITY",
-    "RESERVED",
-    "TIMED",
-    "TRACE",
-    "shown",
-    "shown_half",
-    "untimed_type_of",
-]
-
 GROUP: Final = "__SHARDINGKEY"
 TIMED: Final = "TIMER_DELIVER_MS"
 _DURATIONS: Final = "TIMER_DELAY_SEC", "TIMER_DELAY_MS"

@@ -8,19 +8,6 @@ from typing import Any, Final
 
 from reput_server.grpc.protoschema import message_classes
 
-__all__ = [
-    "Broken",
-    "ClientType",
-    "Code",
-    "MessageType",
-    "Permission",
-    "Refused",
-    "m",
-    "milliseconds_of",
-    "set_milliseconds",
-    "status",
-]
-
 m: Final[Any] = SimpleNamespace(**message_classes())
 """The classes by name, as in ``m.Settings``."""
 

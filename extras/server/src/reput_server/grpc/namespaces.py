@@ -13,8 +13,6 @@ from reput_consumer import checked_group, checked_topic
 from reput_server.grpc.messagetypes import Code, Refused
 from reput_tools.offline import is_system_group, is_system_topic
 
-__all__ = ["group_of", "topic_of"]
-
 
 def topic_of(resource: Any) -> str:
     """Return the name of a topic as the store has it.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["GrpcService"]
-
 _SERVICE: Final = "/apache.rocketmq.v2.MessagingService/"
 _GRACE_SECONDS: Final = 1.0
 _BROKEN: Final = "a test asked for a connection that breaks"

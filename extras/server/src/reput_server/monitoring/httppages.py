@@ -24,8 +24,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_client.remoting import Address
 
-__all__ = ["HttpPages", "Page"]
-
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS_MAX: Final = 32

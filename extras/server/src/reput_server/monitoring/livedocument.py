@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput_server.monitoring.serverfigures import ServerFigures, TimesFigures
     from reput_server.replication.replicaservice import ReplicaState
 
-__all__ = ["live_document"]
-
 _ROWS_MAX: Final = 1_000
 _TOPICS_MAX: Final = 50
 

@@ -6,9 +6,6 @@ from typing import Final
 
 from reput_tools.metrics import Metric
 
-__all__ = ["METRICS"]
-
-
 _PORT: Final = ("port",)
 _TOPIC: Final = ("topic",)
 _GROUP: Final = ("group",)

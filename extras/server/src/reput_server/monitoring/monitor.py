@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput_server.protocolservice import ProtocolService
     from reput_server.wire.portservice import PortService
 
-__all__ = ["FigureKeeper", "Monitor"]
-
 _MAX_AGE: Final = 1.0
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"

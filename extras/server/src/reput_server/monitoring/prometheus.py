@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_server.monitoring.serverfigures import ServerFigures, TimesFigures
 
-__all__ = ["CONTENT_TYPE", "LABELS_MAX", "Exposition"]
-
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 LABELS_MAX: Final = 1_000
 """Values of a metric with labels of their own, the largest; the others are one."""

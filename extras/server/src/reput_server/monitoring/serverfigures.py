@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from reput_server.replication.replicaservice import ReplicaState
     from reput_server.wire.portservice import PortService
 
-__all__ = [
-    "GroupFigures",
-    "Health",
-    "PortFigures",
-    "ServerFigures",
-    "TimesFigures",
-    "TopicFigures",
-    "figures_of",
-]
-
 _RUNNING: Final = frozenset({"running", "retrying", "reading"})
 _QUEUES: Final = "consumequeue"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["NameConfiguration"]
-
 
 @attrs.frozen(eq=False)
 class NameConfiguration:

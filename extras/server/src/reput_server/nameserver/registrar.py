@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Registrar"]
-
 _INTERVAL_SECONDS: Final = 30.0
 _RETRY_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 3.0

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["NameHandlers"]
-
 _STRICT_FROM: Final = version_number(4, 9, 4)
 _CRC_MASK: Final = 0x7FFFFFFF
 _ENTRIES_MAX: Final = 100_000

@@ -19,8 +19,6 @@ from reput_client.remoting import (
     TopicSettings,
 )
 
-__all__ = ["ORDER_NAMESPACE", "RegisteredBroker", "RouteTable", "queues_of"]
-
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 WRITE: Final = 2
 _TIMEOUT_MS: Final = 120_000

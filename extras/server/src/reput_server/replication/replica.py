@@ -16,8 +16,6 @@ from reput_client.remoting import encode_transfer, last_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HEARTBEAT_SECONDS", "NOT_REPORTED", "SILENCE_SECONDS", "TRANSFER_SIZE", "Replica"]
-
 TRANSFER_SIZE: Final = 32 << 10
 """Bytes of the longest transfer (``haTransferBatchSize``)."""
 HEARTBEAT_SECONDS: Final = 5.0

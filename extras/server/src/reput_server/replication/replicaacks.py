@@ -16,8 +16,6 @@ from reput_client.remoting import ResponseCode
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["GAP_MAX", "Late", "ReplicaAcks"]
-
 GAP_MAX: Final = 256 << 20
 """A replica that is further behind, bytes, is not in sync (``haMaxGapNotInSync``)."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ReplicaService", "ReplicaState"]
-
 _LOOK_SECONDS: Final = 0.02
 """How often the log is looked at while replicas are connected: others than peers put, too."""
 _LOOK_SECONDS_MAX: Final = 0.1

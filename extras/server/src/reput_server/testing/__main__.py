@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_server.testing.localbroker import LocalBroker
 
-__all__ = ["answers", "main"]
-
 
 def _messages(broker: LocalBroker, order: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [_shown(each) for each in broker.messages(order["topic"])]}

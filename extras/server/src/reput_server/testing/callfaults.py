@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from reput_server.protocolservice import ProtocolService
 
-__all__ = ["CallFaults"]
-
 BUSY: Final = 42_900
 _SEND: Final = "SendMessage"
 

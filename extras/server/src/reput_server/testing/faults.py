@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_server.wire.portservice import PortService
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["SENDS", "Faults"]
-
 SENDS: Final = frozenset(
     {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 )

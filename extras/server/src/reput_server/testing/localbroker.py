@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput.record import Message, MessageView
     from reput_consumer import ConsumerPlugin
 
-__all__ = ["LocalBroker"]
-
 _ANYWHERE: Final[Address] = ("127.0.0.1", 0)
 _MEMORY: Final = "/dev/shm"
 _PLUGINS: Final = ("consumequeue", "consumer", "filter", "index", "schedule", "transaction")

@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from reput_server.testing.localbroker import LocalBroker
 
-__all__ = ["rocketmq_broker", "rocketmq_broker_of_session"]
-
 
 @pytest.fixture(scope="session")
 def rocketmq_broker_of_session() -> Iterator[LocalBroker]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.webpages.webconfig import WebConfig
 
-__all__ = ["web_config_of", "web_options"]
-
 
 def _read_address(
     context: click.Context, option: click.Parameter, value: str | None

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_server.webpages.webconfig import WebConfig
 
-__all__ = ["PagesSource", "ServedPages", "pages_class", "started_pages"]
-
 _GROUP: Final = "reput.services"
 _NAME: Final = "web"
 

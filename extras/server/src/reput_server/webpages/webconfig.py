@@ -11,8 +11,6 @@ from attrs.validators import deep_iterable, instance_of, optional
 if TYPE_CHECKING:
     from reput_client.remoting import Address
 
-__all__ = ["WebConfig", "is_loopback"]
-
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""

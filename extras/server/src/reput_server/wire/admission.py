@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Admission"]
-
 
 @attrs.define(eq=False, repr=False)
 class Admission:

@@ -10,8 +10,6 @@ from reput_server.errors import CertificateError
 if TYPE_CHECKING:
     from reput_server.config import TlsConfig
 
-__all__ = ["context_of"]
-
 
 def context_of(tls: TlsConfig | None) -> ssl.SSLContext | None:
     """Return the context of a server's encrypted connections; None if there are to be none.

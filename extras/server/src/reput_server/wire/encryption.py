@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Encryption", "ProtocolDetector"]
-
 _HANDSHAKE: Final = 22
 _PLAIN_SIZE: Final = 256 << 10
 """Bytes that are decrypted at a time."""

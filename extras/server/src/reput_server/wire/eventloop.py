@@ -7,8 +7,6 @@ import importlib
 from collections.abc import Callable
 from typing import cast
 
-__all__ = ["loop_factory"]
-
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return what makes the event loop."""

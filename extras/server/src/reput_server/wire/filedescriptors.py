@@ -14,8 +14,6 @@ import resource
 import socket
 from typing import Any, Final
 
-__all__ = ["ACCEPTED_AT_ONCE", "are_left", "listen_long", "raise_limit", "word_accept_errors"]
-
 logger = logging.getLogger(__name__)
 
 ACCEPTED_AT_ONCE: Final = 16

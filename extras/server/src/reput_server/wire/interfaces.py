@@ -14,17 +14,6 @@ import attrs
 from reput_client.remoting import Command
 from reput_server.config import Limits
 
-__all__ = [
-    "Connection",
-    "FromBytes",
-    "FromSockets",
-    "Host",
-    "Request",
-    "Rest",
-    "Socket",
-    "TakeSockets",
-]
-
 FromBytes = tuple[bytes, int, int]
 """What was taken from a connection's bytes: answers, size of the requests, and how many of them."""
 Socket = tuple[int, tuple[str, int]]

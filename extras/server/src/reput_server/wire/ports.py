@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.config import ServerConfig
 
-__all__ = ["FAST_BELOW", "Ports", "bound_to", "listening", "stop_listening", "take_address"]
-
 FAST_BELOW: Final = 2
 """Java clients up to 4.5.0, and Java slaves, send requests there (``listenPort - 2``)."""
 _PAIRS_TRIED: Final = 16

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PortService"]
-
 _SWEEP_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 """How long requests that were begun may take once the server is to stop."""

@@ -34,16 +34,6 @@ from reput_server.wire.interfaces import (
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "NOTHING",
-    "AtOnce",
-    "Handler",
-    "RequestDispatcher",
-    "answer_of_error",
-    "code_of_put",
-    "frame_of",
-]
-
 
 Handler = Callable[[Request], Awaitable[Command | None]]
 """Returns the answer; None if there is none, or if it comes later."""

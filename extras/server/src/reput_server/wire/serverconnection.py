@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ServerConnection"]
-
 _WRITE_HIGH = 1 << 20
 """Bytes of answers not taken by the system at which no further requests are read."""
 _FIELD_SIZE = 200

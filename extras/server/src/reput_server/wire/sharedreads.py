@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["SharedPeer", "SharedReads", "write_together"]
-
 _TOGETHER: Final = 64
 """Connections that are read or written in one call: some hundred microseconds."""
 _CALLS: Final = 4

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["finish_on_thread"]
-
 
 async def finish_on_thread(work: Callable[[], None]) -> None:
     """Run ``work`` on a thread of its own; on the event loop if no thread can be started.

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from reput.engine import kernel
 
-__all__ = ["write_sockets", "written_size"]
-
 
 @kernel
 def write_sockets(answers: Sequence[tuple[int, bytes]]) -> list[int]:

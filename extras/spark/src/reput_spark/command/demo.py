@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit import ProgressBar
     from reput_tools.offline import Rebuilt
 
-__all__ = ["demo"]
-
 _PLUGINS = ("consumequeue", "index")
 _TOP = 5
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit import ProgressBar
     from reput_tools.offline import Engine
 
-__all__ = ["engine_of", "progress_of", "session_of", "spark_at"]
-
 
 def progress_of(label: str) -> ProgressBar:
     """Return a bar that counts bytes; it is quiet where stderr is not a terminal."""

@@ -13,8 +13,6 @@ from reput_spark.command.options import (
 )
 from reput_tools.cli.kit import CheckedPath, json_option, with_debug
 
-__all__ = ["export"]
-
 
 @click.command(short_help="Write Parquet files by topic and day.")
 @paths_argument

@@ -8,8 +8,6 @@ from reput_spark.command.engines import progress_of, spark_at
 from reput_spark.command.options import master_option
 from reput_tools.cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 
-__all__ = ["import_"]
-
 
 @click.command("import", short_help="Create a store from Parquet files that export wrote.")
 @click.argument("source", metavar="PARQUET", type=CheckedPath(readable=False))

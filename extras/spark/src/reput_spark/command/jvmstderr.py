@@ -8,8 +8,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-__all__ = ["stderr_aside"]
-
 
 @contextlib.contextmanager
 def stderr_aside() -> Iterator[None]:

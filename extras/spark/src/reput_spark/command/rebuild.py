@@ -13,8 +13,6 @@ from reput_tools.cli.kit import json_option, path_argument, with_debug
 if TYPE_CHECKING:
     from reput_tools.offline import Rebuilt
 
-__all__ = ["rebuild"]
-
 
 @click.command(short_help="Rebuild the files of plugins.")
 @path_argument

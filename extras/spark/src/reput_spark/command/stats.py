@@ -20,8 +20,6 @@ from reput_tools.cli.kit import json_option, with_debug
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["stats"]
-
 _SHOWN = 20
 
 

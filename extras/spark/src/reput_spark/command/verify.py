@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_spark.jobs.verify import Verified
     from reput_tools.offline import Rebuilt
 
-__all__ = ["verify"]
-
 
 @click.command(short_help="Check every record, and the files derived from them.")
 @paths_argument

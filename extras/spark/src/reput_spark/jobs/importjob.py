@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.logwriter.publication.publish import Published
 
-__all__ = ["import_parquet"]
-
 _FILE_SIZE: Final = 1 << 30
 _FILLED: Final = 0.9
 """How full the file of a task is to be; Spark samples ranges, which are not all alike."""

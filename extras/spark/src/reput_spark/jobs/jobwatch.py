@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["watched"]
-
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 10.0
 _GROUP = "spark.jobGroup.id"

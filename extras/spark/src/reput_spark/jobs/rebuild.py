@@ -17,8 +17,6 @@ from reput_tools.offline import SPLIT_SIZE, Rebuilt, run_rebuild
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["rebuild"]
-
 
 def rebuild(
     spark: SparkSession,

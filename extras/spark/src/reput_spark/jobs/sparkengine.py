@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput_tools.offline import Task, Work
 
-__all__ = ["SparkEngine", "collected", "do_task", "failure_of"]
-
 
 class SparkEngine:
     """Runs tasks on a Spark session; see `reput_tools.offline.Engine`."""

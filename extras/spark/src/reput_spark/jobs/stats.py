@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["COLUMNS", "QUESTIONS", "stats"]
-
 COLUMNS: Final = ("topic", "queue_id", "tags", "keys", "size", "born_timestamp", "store_timestamp")
 """Columns that are counted; to read others takes time."""
 QUESTIONS: Final = {

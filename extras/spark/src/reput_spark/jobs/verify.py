@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.logplace import LogPlace
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["Damage", "Verified", "verify"]
-
 _SCHEMA: Final = (
     "store string NOT NULL, file string NOT NULL, position long NOT NULL, "
     "physical_offset long NOT NULL, end_offset long NOT NULL, size long NOT NULL, "

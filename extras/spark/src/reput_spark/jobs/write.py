@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_arrow.logwriter.staging.writetasks import WritePlan
     from reput_spark.writer.segments import Segment
 
-__all__ = ["write"]
-
 
 def write(
     df: DataFrame,

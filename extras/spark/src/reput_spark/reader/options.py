@@ -15,8 +15,6 @@ from reput_arrow.textoptions import by_name, refusal, refuse_unknown
 from reput_spark.errors import SparkReputError
 from reput_tools.offline import SPLIT_SIZE
 
-__all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "without_table_properties"]
-
 CORRUPT: Final = ("fail", "skip", "collect")
 OPTIONS: Final = {
     "path": "a store, a directory of log files, one such file, or a directory of stores",

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_arrow.reader.readtasks import Task
     from reput_spark.reader.options import ReadOptions
 
-__all__ = ["find_logs", "plan_tasks", "read_task"]
-
 
 def find_logs(paths: tuple[str, ...] | list[str]) -> list[LogPlace]:
     """Return the logs that paths lead to; see `reput_arrow.logs.discovery`.

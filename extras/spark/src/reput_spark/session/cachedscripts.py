@@ -8,8 +8,6 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["cache_directory", "write_script"]
-
 
 def cache_directory(variables: Mapping[str, str]) -> Path | None:
     """Return the user's directory for such things, to which only the user can write.

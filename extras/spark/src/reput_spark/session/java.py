@@ -22,8 +22,6 @@ from reput.installhints import install_extra
 from reput_spark.errors import SparkReputError
 from reput_spark.session.cachedscripts import cache_directory, write_script
 
-__all__ = ["JAVA_MAX", "JAVA_MIN", "Java", "ask_java", "find_java", "java_max"]
-
 JAVA_MIN = 17
 JAVA_MAX = 25
 _VERSION = re.compile(r"^ *java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)

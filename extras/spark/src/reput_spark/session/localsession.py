@@ -14,8 +14,6 @@ from reput_spark.session.workerpython import worker_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["local_session", "prepare_environment"]
-
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = Path(__file__).with_name("log4j2-quiet.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 
 from reput_spark.session.cachedscripts import cache_directory, write_script
 
-__all__ = ["worker_python"]
-
 _SCRIPT = """\
 #!/bin/sh
 # Starts Python without the copy of PySpark in Spark's own zip and jar, which is installed, too.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-__all__ = ["ReputDataSource"]
-
 
 class ReputDataSource(DataSource):
     """What ``format("reput")`` names: reads, writes and streams of logs."""

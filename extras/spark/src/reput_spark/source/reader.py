@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from reput_spark.reader.options import ReadOptions
 
-__all__ = ["LogPartition", "LogView"]
-
 
 class LogPartition(InputPartition):
     """One task of a read, or of a batch of a stream."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["DEFAULT_COLUMNS", "arrow_schema", "plain_arrow_schema", "spark_schema"]
-
 DEFAULT_COLUMNS: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags", "keys"),
     *("born_timestamp", "store_timestamp"),

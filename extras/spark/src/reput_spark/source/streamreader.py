@@ -37,8 +37,6 @@ except ImportError:  # they are new in Spark 4.2
 else:
     HAS_LIMITS = True
 
-__all__ = ["LogStreamReader", "limits_of"]
-
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Streams logs; what Spark sends to executors of it is plain values."""

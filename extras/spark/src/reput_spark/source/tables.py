@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.logplace import LogPlace
     from reput_arrow.reader.readtasks import Task
 
-__all__ = ["TABLE_FORMAT", "TableSource"]
-
 TABLE_FORMAT = "reput_table"
 _TRACE = "trace"
 

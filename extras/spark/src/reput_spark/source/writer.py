@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["LogWriter", "TaskMessage", "writer_of"]
-
 
 @attrs.define
 class TaskMessage(WriterCommitMessage):

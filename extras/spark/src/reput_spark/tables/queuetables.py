@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from reput_spark.source.dataframes import Paths
 
-__all__ = ["committed", "consumer_lag", "queues", "schedule_backlog", "table_frame"]
-
 
 def queues(spark: Any, path: Paths) -> DataFrame:
     """Return how far each queue reaches, and of which time its messages are.

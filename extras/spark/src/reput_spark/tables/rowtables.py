@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput_spark.source.dataframes import Paths
 
-__all__ = ["dead_letters", "retries", "trace"]
-
 _RETRY: Final = "%RETRY%"
 _DEAD: Final = "%DLQ%"
 _PLACE: Final = ("store", "broker", "queue_id", "queue_offset", "physical_offset")

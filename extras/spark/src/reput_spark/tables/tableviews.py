@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from reput_spark.source.dataframes import Paths
 
-__all__ = ["TABLES", "register"]
-
 TABLES: Final[dict[str, Callable[..., Any]]] = {
     "consumer_lag": queuetables.consumer_lag,
     "dangling_transactions": transactions.dangling_transactions,

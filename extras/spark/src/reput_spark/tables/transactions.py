@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput_spark.source.dataframes import Paths
 
-__all__ = ["dangling_transactions"]
-
 _HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 _CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"

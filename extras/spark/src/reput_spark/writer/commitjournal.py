@@ -20,8 +20,6 @@ from reput_spark.writer.segments import Segment
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["CommitIntent", "CommitJournal", "LastCommit"]
-
 _COMMITTED: Final = "committed.json"
 _FORMAT: Final = 1
 _T = TypeVar("_T")

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DataFrameSink", "settle_before"]
-
 
 def settle_before(opening: Opening) -> InterruptedWrites:
     """Settle writes that were cut short, before the tasks of this one begin.

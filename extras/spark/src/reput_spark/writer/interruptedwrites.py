@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["InterruptedWrites"]
-
 
 @attrs.define(eq=False)
 class InterruptedWrites:

@@ -22,8 +22,6 @@ from reput_arrow.textoptions import (
 )
 from reput_spark.errors import SparkReputError
 
-__all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
-
 SINK_OPTIONS: Final = {
     "path": "the directory of a store, or of a new store: a path, or a `file:` URI",
     "txn_app_id": "identity of the writer, instead of the query's id; it does not change if you "

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Opening", "Putter"]
-
 _LOCK_POLL: Final = 0.05
 _STEP_SIZE: Final = 256 << 20
 """Bytes of rows after which an intent is moved."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.record import Columns
 
-__all__ = ["Limits", "RowCheck", "messages_of", "put_form"]
-
 _NUMBERS: Final = (
     "queue_id",
     "flag",

@@ -33,16 +33,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_arrow.logwriter.staging.writetasks import WritePlan
 
-__all__ = [
-    "Segment",
-    "TaskFacts",
-    "batch_of_name",
-    "directory_of",
-    "read_segment",
-    "stage_segment",
-    "write_segment",
-]
-
 _NAME: Final = re.compile(r"(\d{20})-(\d{5,10})-[0-9a-f-]{1,80}\.arrow")
 _UNKNOWN_BATCH: Final = (1 << 63) - 1
 

@@ -22,8 +22,6 @@ from reput_spark.writer.reconciliation.stamps import prefix_of
 from reput_spark.writer.segments import Segment, batch_of_name, directory_of
 from reput_tools.offline import inspect_store
 
-__all__ = ["StoreSink"]
-
 
 @attrs.define(eq=False)
 class StoreSink:

@@ -21,8 +21,6 @@ from reput_testing.disks import filedamage
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog, sample_log
 
-__all__ = ["ContractRules", "Outcome"]
-
 
 @attrs.frozen
 class Outcome:

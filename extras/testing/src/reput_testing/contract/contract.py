@@ -21,8 +21,6 @@ from reput_testing.contract.recoveryrules import RecoveryRules
 from reput_testing.contract.retryrules import RetryRules
 from reput_testing.contract.shaperules import ShapeRules
 
-__all__ = ["PluginContract"]
-
 
 @shows("failing-disk", "damaged-file")
 class PluginContract(ShapeRules, DispatchRules, RecoveryRules, DamageRules, RetryRules):

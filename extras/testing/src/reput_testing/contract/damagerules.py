@@ -18,8 +18,6 @@ from reput_testing.disks import filedamage
 from reput_testing.disks.failingdisk import CHANGING, FaultyDisk
 from reput_testing.disks.filedamage import FileDamage
 
-__all__ = ["DamageRules"]
-
 
 class DamageRules(ContractRules):
     """Rules for files that differ from what the plugin wrote, or that cannot be written."""

@@ -21,8 +21,6 @@ from reput_testing.disks.failingdisk import OverlapDisk
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog
 
-__all__ = ["DispatchRules"]
-
 HOSTILE_TOPICS = (
     b"",
     b".",

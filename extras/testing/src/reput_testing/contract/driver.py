@@ -21,8 +21,6 @@ from reput_testing.disks.failingdisk import QuickDisk, ReadOnlyDisk
 from reput_testing.logs.clock import ManualClock
 from reput_testing.logs.smalllog import SmallLog
 
-__all__ = ["Driver"]
-
 
 def _as_text(path: str | os.PathLike[str]) -> str:
     return os.fspath(path)

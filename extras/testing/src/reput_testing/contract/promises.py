@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["shows"]
-
 _Rule = TypeVar("_Rule")
 
 

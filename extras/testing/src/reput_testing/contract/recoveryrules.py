@@ -14,8 +14,6 @@ from reput_testing.contract.promises import shows
 from reput_testing.disks import filedamage
 from reput_testing.logs.smalllog import SmallLog
 
-__all__ = ["RecoveryRules"]
-
 
 class RecoveryRules(ContractRules):
     """Rules for the next opening."""

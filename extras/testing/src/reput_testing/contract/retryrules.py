@@ -18,8 +18,6 @@ from reput_testing.contract.storerules import StoreRules
 from reput_testing.disks.failingdisk import FaultyDisk
 from reput_testing.logs.clock import ManualClock
 
-__all__ = ["RetryRules"]
-
 _FAILING = frozenset({"create", "write", "allocate", "truncate", "rename", "remove"})
 _WRITING = _FAILING | {"make_directory"}
 _TRIES = 12  # calls of a hook, of which a few find the disk full

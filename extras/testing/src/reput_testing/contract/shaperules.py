@@ -20,8 +20,6 @@ from reput.errors import ConfigError
 from reput.plugin import Plugin, PluginHooks, hooks_of, hookspecs, installed
 from reput_testing.contract.basecontract import ContractRules
 
-__all__ = ["ShapeRules"]
-
 _PREFIX = "reput_"
 _SECTION = re.compile(r"^\[[a-z]+\] ")  # of the list of commands
 

@@ -11,8 +11,6 @@ from types import ModuleType
 from typing import Any, Final
 from unittest import mock
 
-__all__ = ["SHIFT_MS", "shifted_clock"]
-
 SHIFT_MS: Final = (1_000 * 86_400 + 3_661) * 1_000 + 7
 """1,000 days, and a bit: another year, month, day, hour, minute, second and millisecond."""
 _SHIFT: Final = dt.timedelta(milliseconds=SHIFT_MS)

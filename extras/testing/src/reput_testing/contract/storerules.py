@@ -13,8 +13,6 @@ from reput_testing.disks.failingdisk import QuickDisk
 from reput_testing.logs.clock import ManualClock
 from reput_testing.logs.smalllog import SmallLog
 
-__all__ = ["StoreRules"]
-
 
 class StoreRules(ContractRules):
     """Rules for a store as users open it."""

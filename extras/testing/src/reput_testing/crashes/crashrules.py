@@ -39,8 +39,6 @@ from reput_testing.disks import filedamage
 from reput_testing.disks.crashstates import CrashPoint
 from reput_testing.disks.failingdisk import QuickDisk
 
-__all__ = ["CrashContract"]
-
 
 @shows("power-cut", "failing-disk")
 class CrashContract(ContractRules):

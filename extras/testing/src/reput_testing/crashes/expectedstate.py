@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_testing.disks.crashstates import CrashPoint
 
-__all__ = ["ExpectedState", "Sent", "has_holes", "is_filler", "messages_of"]
-
 _TICK_MS = 1_500  # between two messages: a few of them exceed the margin of checkpoints
 _LIFE_MS = 3_600_000
 

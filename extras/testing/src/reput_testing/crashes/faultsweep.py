@@ -28,8 +28,6 @@ from reput_testing.crashes.expectedstate import ExpectedState, messages_of
 from reput_testing.crashes.powercuts import command_for
 from reput_testing.disks.failingdisk import CHANGING, FaultyDisk, QuickDisk
 
-__all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
-
 FAULT_VARIABLE = "REPUT_FAULT"
 
 QUICK_RETRIES = {"retry_count": 1}

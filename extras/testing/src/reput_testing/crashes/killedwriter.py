@@ -41,8 +41,6 @@ from reput_testing.crashes.killplan import (
 from reput_testing.disks.selfkillingdisk import SelfKillingDisk
 from reput_testing.logs import producers
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Fork writers until the other side closes the socket."""

@@ -36,8 +36,6 @@ from reput_testing.crashes.writerprocess import HANG_SECONDS, Outcome, WriterTem
 from reput_testing.disks import filedamage
 from reput_testing.disks.failingdisk import QuickDisk
 
-__all__ = ["KillLoop", "kill_count"]
-
 _SOAK_KILLS = 1_500
 _ADDED_SIZE = 1 << 16
 

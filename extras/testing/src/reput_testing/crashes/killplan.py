@@ -22,8 +22,6 @@ import attrs
 from reput.plugin import Plugin
 from reput.record import Message
 
-__all__ = ["ACK", "Ack", "Death", "Life", "Moment", "PluginSource", "Start"]
-
 ACK: Final = struct.Struct(">HIqq?")
 """Form of what the writer sends: an `Ack`, or a mark, which has `_MARK` as its thread."""
 OPENED: Final = 1

@@ -38,8 +38,6 @@ from reput_testing.disks.failingdisk import QuickDisk
 if TYPE_CHECKING:
     from reput.files import Buffer
 
-__all__ = ["KillPoint", "KillPoints", "copy_store"]
-
 POINT_VARIABLE = "REPUT_KILL_POINT"
 
 _PAGE_SIZE = 4096  # an interrupted write ends between two pages

@@ -24,8 +24,6 @@ from typing import BinaryIO, Generic, TypeVar
 
 from reput_testing.crashes.powercuts import command_for
 
-__all__ = ["FROM_VARIABLE", "KILLS_VARIABLE", "SEED_VARIABLE", "KillRounds"]
-
 KILLS_VARIABLE = "REPUT_KILLS"
 FROM_VARIABLE = "REPUT_KILLS_FROM"
 SEED_VARIABLE = "REPUT_KILL_SEED"

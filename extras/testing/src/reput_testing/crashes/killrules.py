@@ -34,8 +34,6 @@ from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store
 from reput_testing.disks.failingdisk import QuickDisk
 from reput_testing.logs.clock import ManualClock
 
-__all__ = ["KillContract"]
-
 _LOOK_EVERY = 5
 _ENOUGH = 200  # acknowledged messages, some of which the plugin must have acted on
 

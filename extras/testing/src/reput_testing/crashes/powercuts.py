@@ -32,8 +32,6 @@ from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
-__all__ = ["PowerCuts", "Start", "command_for", "second_life"]
-
 STATE_VARIABLE = "REPUT_CRASH_STATE"
 SEED_VARIABLE = "REPUT_CRASH_SEED"
 KILLED = "killed"

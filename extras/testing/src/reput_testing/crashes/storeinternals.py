@@ -14,8 +14,6 @@ from reput.errors import StoreClosedError
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["StoreInternals", "kill", "store_internals"]
-
 
 @attrs.frozen(eq=False)
 class StoreInternals:

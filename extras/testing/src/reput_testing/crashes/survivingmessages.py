@@ -19,8 +19,6 @@ from reput.status import ReadStatus
 from reput_testing.crashes.killplan import Ack, Death
 from reput_testing.logs.producers import PUT_WHOLE, Call, Sender, calls
 
-__all__ = ["SurvivingMessages", "records_of"]
-
 Records = Sequence[tuple[int, bytes]]
 """Physical offset and bytes of records, in log order."""
 

@@ -32,8 +32,6 @@ from reput_testing.crashes.killplan import (
     Start,
 )
 
-__all__ = ["HANG_SECONDS", "Outcome", "Writer", "WriterTemplate"]
-
 HANG_SECONDS = 60.0
 """Longest wait for a process that should go on at once."""
 _ABORT_SECONDS = 5.0

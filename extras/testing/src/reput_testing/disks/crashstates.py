@@ -27,16 +27,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = [
-    "PAGE_SIZE",
-    "SECTOR_SIZE",
-    "CrashPoint",
-    "CrashState",
-    "FileState",
-    "NameChange",
-    "changes_needed",
-]
-
 PAGE_SIZE: Final = 4096
 """Bytes that usually reach the disk together."""
 SECTOR_SIZE: Final = 512

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from reput.files import Buffer
 
-__all__ = ["CHANGING", "FaultyDisk", "OverlapDisk", "QuickDisk", "ReadOnlyDisk"]
-
 CHANGING = frozenset(
     {
         "create",

@@ -8,23 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-__all__ = [
-    "FileDamage",
-    "damages_of",
-    "emptied",
-    "files_under",
-    "garbled_at",
-    "grown_by",
-    "open_files_under",
-    "place",
-    "removed",
-    "snapshot",
-    "torn_at",
-    "traces",
-    "zeroed_from",
-]
-
-
 # --------------------------------------------------------------------------- single damages
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.files import Buffer
 
-__all__ = ["SelfKillingDisk"]
-
 _PAGE_SIZE = mmap.PAGESIZE
 _WORD_SIZE = 8  # written by one instruction
 

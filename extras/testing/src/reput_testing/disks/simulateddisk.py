@@ -32,8 +32,6 @@ from reput_testing.disks.failingdisk import FaultyDisk, QuickDisk
 if TYPE_CHECKING:
     from reput.files import Buffer
 
-__all__ = ["FaultySimulatedDisk", "SimulatedDisk"]
-
 
 class SimulatedDisk(QuickDisk):
     """A disk on which the power may fail at any time. Thread-safe.

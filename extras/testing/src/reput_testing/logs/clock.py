@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["ManualClock"]
-
 NOON = 1_700_049_600_000
 """2023-11-15 12:00 UTC, ms: the default start of a clock."""
 

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 import attrs
 from hypothesis import strategies as st
 
-__all__ = ["EDGES", "Mutation", "mutated", "mutations"]
-
 EDGES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 """Numbers at which lengths overflow; a number too large for a field is cut to its width."""
 _WIDE_EDGES = (*EDGES, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)

@@ -18,18 +18,6 @@ from reput.errors import CorruptFileError
 from reput.record import Columns, Message, MessageView, encode_property_text
 from reput.record.layout import PROPERTY_CRC, TRANSACTION_PREPARED
 
-__all__ = [
-    "FLUSH",
-    "PUT",
-    "PUT_COLUMNS",
-    "PUT_MANY",
-    "PUT_WHOLE",
-    "READ",
-    "Call",
-    "Sender",
-    "calls",
-]
-
 PUT: Final = "put"
 PUT_MANY: Final = "put_many"
 PUT_COLUMNS: Final = "put_columns"

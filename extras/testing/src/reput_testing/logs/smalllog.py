@@ -33,8 +33,6 @@ from reput_testing.logs.clock import NOON
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["FILE_SIZE", "SmallLog", "sample_log"]
-
 FILE_SIZE = 4096
 """Default size of a file, bytes: room for a dozen messages."""
 

@@ -30,21 +30,6 @@ from reput.record.layout import (
 )
 from reput_testing.logs.smalllog import FILE_SIZE, SmallLog
 
-__all__ = [
-    "bodies",
-    "cuts",
-    "hosts",
-    "keys",
-    "logs",
-    "messages",
-    "property_maps",
-    "property_texts",
-    "system_flags",
-    "tags",
-    "timestamps",
-    "topics",
-]
-
 _TOPIC_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%|_-"
 _TEXT = st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02")
 _SNIPPETS = st.sampled_from(

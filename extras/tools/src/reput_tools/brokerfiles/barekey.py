@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BareKey"]
-
 
 class BareKey(str):
     """A key written without quotes; equal to the same key with quotes."""

@@ -34,8 +34,6 @@ from reput_tools.brokerfiles.unreadable import COPY_SUFFIX, copies_in, keep_copy
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["BACKUP_SUFFIX", "BrokerDocument", "backup_of", "changing"]
-
 BACKUP_SUFFIX: Final = ".bak"
 VERSION: Final = "dataVersion"
 _SIZE_MAX: Final = 256 << 20

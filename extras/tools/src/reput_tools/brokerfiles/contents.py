@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from reput_tools.brokerfiles.loosevalues import same_name
 
-__all__ = ["TABLES", "expected_content", "wrong_content"]
-
 TABLES: Final = {
     "consumerFilter.json": ("filterDataByTopic",),
     "consumerOffset.json": ("offsetTable",),

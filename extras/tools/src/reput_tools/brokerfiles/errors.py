@@ -6,8 +6,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["DatabaseDocumentError", "RocksDBError", "UnreadableDocumentError"]
-
 
 @attrs.define(eq=False, repr=False, slots=False)
 class UnreadableDocumentError(ReputError, OSError):

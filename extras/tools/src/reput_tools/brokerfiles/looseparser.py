@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from reput_tools.brokerfiles.barekey import BareKey
 
-__all__ = ["read_loosely"]
-
 _DEPTH_MAX: Final = 64
 _COMMENT: Final = r"/\*(?:.*?\*/|.*\Z)|//[^\n]*+"
 _BLANKS: Final = re.compile(rf"(?:[ \t\r\n\f\b]++|{_COMMENT})*+", re.DOTALL)

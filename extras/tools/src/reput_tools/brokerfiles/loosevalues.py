@@ -15,8 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["flag_of", "integer_of", "member_of", "name_of", "plain_name", "same_name", "text_of"]
-
 _NULLS: Final = frozenset({"", "null", "NULL"})
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _WHOLE: Final = re.compile(r"\.0*\Z")

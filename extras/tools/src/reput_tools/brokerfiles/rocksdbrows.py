@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["families_of"]
-
 _SIZE_MAX: Final = 256 << 20
 """Bytes of the files of a database."""
 _ROWS_SIZE_MAX: Final = 512 << 20

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = [
-    "database_of",
-    "databases_of",
-    "file_names_of",
-    "read_database",
-    "settings_in",
-    "takes_files_over",
-]
-
 _MARK: Final = "CURRENT"
 _V2: Final = "rdb"
 _SINGLE: Final = "metadata"

@@ -24,8 +24,6 @@ from reput_tools.brokerfiles.documenttext import object_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["document_of_v2", "unknown_tables"]
-
 _PREFIX: Final = struct.Struct(">BHB")  # table prefix, table, record prefix
 _TABLE_PREFIX: Final = 1
 _DATA_VERSION, _DATA = 1, 2

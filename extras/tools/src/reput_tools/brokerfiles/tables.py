@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from reput_tools.brokerfiles.loosevalues import integer_of, same_name
 
-__all__ = ["change_time", "offset_of", "offsets_of", "section_of", "table_of"]
-
 _BITS: Final = 63
 _INT_BITS: Final = 32
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")

@@ -10,8 +10,6 @@ from reput.files import Disk
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["COPY_SUFFIX", "copies_in", "keep_copy"]
-
 COPY_SUFFIX: Final = ".unreadable"
 _COPIES_MAX: Final = 9
 

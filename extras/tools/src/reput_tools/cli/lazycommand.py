@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["SECTIONS", "LazyCommand"]
-
 SECTIONS = {
     "read": "Read",
     "write": "Write",

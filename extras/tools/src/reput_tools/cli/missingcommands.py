@@ -6,8 +6,6 @@ from typing import Final
 
 from reput.installhints import install_command
 
-__all__ = ["how_to_get"]
-
 _NEEDED: Final = {
     ("clean",): ("retention",),
     ("compact",): ("compaction",),

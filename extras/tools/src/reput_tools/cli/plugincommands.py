@@ -23,8 +23,6 @@ from reput_tools.cli.lazycommand import SECTIONS, LazyCommand
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["plugin_commands"]
-
 _GROUP = "reput.commands"
 
 

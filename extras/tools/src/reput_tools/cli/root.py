@@ -18,8 +18,6 @@ from reput_tools.cli.kit.suggestions import did_you_mean
 from reput_tools.cli.lazycommand import SECTIONS, LazyCommand
 from reput_tools.cli.plugincommands import plugin_commands
 
-__all__ = ["ReputGroup", "reput"]
-
 # In the order in which a newcomer needs them, each with its section and its line in the list.
 _COMMANDS = {
     "demo": ("", "Open a RocketMQ store, fill it, dispatch its messages and read them back."),

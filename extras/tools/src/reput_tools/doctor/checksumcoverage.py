@@ -17,8 +17,6 @@ from reput.record.layout import CRC_PROPERTY_SIZE, PROPERTY_CRC
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["SUMS", "checksummed_count", "coverage_of"]
-
 SUMS: Final = "integrity"
 """The plugin that keeps a sum of each record's bytes."""
 _NAME: Final = np.frombuffer(PROPERTY_CRC.encode() + b"\x01", np.uint8)

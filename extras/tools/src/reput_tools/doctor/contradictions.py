@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.findings import Finding
     from reput_tools.offline import Difference, Rebuilt
 
-__all__ = ["advice_of", "contradicts", "one_for_each_message", "vouches"]
-
 
 def contradicts(difference: Difference) -> bool:
     """Whether a derived file says other than the log, so that either may be wrong.

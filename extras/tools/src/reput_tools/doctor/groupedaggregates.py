@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ROWS_MAX", "GroupedAggregates", "grouped"]
-
 ROWS_MAX: Final = 1 << 18
 """Keys of which each is counted by itself; a hostile store may have as many as messages."""
 _PENDING_ROWS: Final = 1 << 17

@@ -10,8 +10,6 @@ from reput.log import GONE, LogHead, Loss, StateFile
 if TYPE_CHECKING:
     from reput_tools.offline import Traces
 
-__all__ = ["lost_head"]
-
 
 def lost_head(traces: Traces, min_physical_offset: int, recorded: Sequence[Loss]) -> Loss | None:
     """Return what the log has lost before its first file; None if nothing, or if it is not known.

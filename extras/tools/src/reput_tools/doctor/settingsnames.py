@@ -9,8 +9,6 @@ from reput.files import is_system_name
 from reput_tools.brokerfiles import COPY_SUFFIX, offset_of
 from reput_tools.brokerfiles.contents import TABLES
 
-__all__ = ["is_document", "is_known_setting", "wrong_rows"]
-
 _KNOWN: Final = {*TABLES, "timercheck"}
 _DATABASES: Final = frozenset(
     {"consumerOffsets", "metadata", "rdb", "subscriptionGroups", "topics"}

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.log import Damage
 
-__all__ = ["torn_damages"]
-
 
 def torn_damages(store: Store) -> Iterator[Damage]:
     """Yield the records that opening ``store`` took for torn, in the order of the log."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from reput_tools.doctor.findings import Finding, Report
 
-__all__ = ["places_lost", "verdict_of"]
-
 _PLACES: Final = {
     "consumerOffset.json": "consumer groups lose their place",
     "delayOffset.json": "delayed messages lose their place",

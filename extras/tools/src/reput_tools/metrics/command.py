@@ -12,8 +12,6 @@ from reput_tools.cli.kit import ExitCode, Failure, Seconds, json_option, path_ar
 if TYPE_CHECKING:
     from reput_tools.metrics.sampler import Sample, Sampler
 
-__all__ = ["metrics"]
-
 _EXAMPLES = """\b
 Examples:
   reput metrics STORE

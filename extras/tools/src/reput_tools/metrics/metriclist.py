@@ -6,8 +6,6 @@ from typing import Final, Literal
 
 import attrs
 
-__all__ = ["METRICS", "Kind", "Metric"]
-
 Kind = Literal["gauge", "counter", "histogram"]
 
 

@@ -13,8 +13,6 @@ from reput_tools.metrics.sampler import Buckets
 if TYPE_CHECKING:
     from reput_tools.metrics.sampler import Sampler
 
-__all__ = ["make_instruments", "name_of"]
-
 _UNITS = {"bytes": "By", "seconds": "s", "": "1"}
 
 

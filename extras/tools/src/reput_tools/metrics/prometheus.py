@@ -21,8 +21,6 @@ from reput_tools.metrics.sampler import Buckets, Sampler
 if TYPE_CHECKING:
     from reput_tools.metrics.sampler import Samples
 
-__all__ = ["StoreCollector", "registry_of", "text_of"]
-
 
 @attrs.define(eq=False)
 class StoreCollector(Collector):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
 
-__all__ = ["TOPICS_MAX", "Buckets", "Sample", "Sampler", "Samples", "of_path", "of_store"]
-
 TOPICS_MAX: Final = 1_000
 """Topics that have labels of their own, those with the most messages; the others are one."""
 OTHERS: Final = "(others)"

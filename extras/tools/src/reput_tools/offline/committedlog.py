@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reput.log import LedgerFiles, LogReader
 
-__all__ = ["committed_end"]
-
 
 def committed_end(log: LogReader, files: LedgerFiles, start: int) -> int:
     """Return the offset after the last entry that is noted as committed; at least ``start``.

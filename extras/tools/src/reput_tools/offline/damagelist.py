@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput.log import Damage, LogReader
     from reput.record import DispatchBatch
 
-__all__ = ["DamageCollector", "find_damages"]
-
 
 def find_damages(log: LogReader, end_finding: Corruption | None = None) -> list[Damage]:
     """Read all of a log, verify every checksum, and return the damages in the log's order.

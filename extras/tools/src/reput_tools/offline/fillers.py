@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["filler_count", "filler_rows"]
-
 
 def filler_rows(batch: DispatchBatch) -> npt.NDArray[np.bool_] | None:
     """Return which rows, ``(n,)``, are filler records; None if none is.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import DispatchBatch
 
-__all__ = ["SPLIT_SIZE", "Split", "plan_splits", "read_split"]
-
 SPLIT_SIZE: Final = 256 << 20
 """Default size of a split, about, in bytes."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Offsets = npt.NDArray[np.int64]
 
-__all__ = ["moved_records"]
-
 _OWN_OFFSET: Final = HEADER_DTYPE.fields["physical_offset"][1]  # type: ignore[index]
 _HALF_OFFSET: Final = HEADER_DTYPE.fields["prepared_transaction_offset"][1]  # type: ignore[index]
 _NAME: Final = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from reput.plugin import Plugin
 
-__all__ = ["offline_hooks"]
-
 
 def offline_hooks(name: str, plugin: Plugin) -> pluggy.HookRelay:
     """Return a plugin's hooks of `reput_tools.offline.hookspecs`; see `reput.plugin.hooks_of`.

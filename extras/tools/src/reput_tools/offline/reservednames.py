@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "BENCHMARK_TOPIC",
-    "FORBIDDEN_TOPICS",
-    "HALF_TOPIC",
-    "MOVED_TOPIC",
-    "OP_TOPIC",
-    "SCHEDULE_TOPIC",
-    "SYSTEM_PREFIXES",
-    "SYSTEM_TOPICS",
-    "TEMPLATE_TOPIC",
-    "TEST_TOPIC",
-    "TIMER_TOPIC",
-    "is_system_group",
-    "is_system_topic",
-]
-
 TEMPLATE_TOPIC: Final = "TBW102"
 """The topic whose settings a new topic takes over."""
 BENCHMARK_TOPIC: Final = "BenchmarkTest"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer import ConsumerPlugin
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["Action", "ActionError", "Field", "MoveGroup", "Plan", "Sentence", "groups_of"]
-
 MoveGroup = Callable[[str, Mapping[Any, int]], None]
 """Moves a group to offsets by queue, and reports them to its members elsewhere."""
 

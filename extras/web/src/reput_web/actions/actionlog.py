@@ -20,8 +20,6 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 
-__all__ = ["ActionLog", "LoggedAction"]
-
 KEPT: Final = 500
 _TEXT_MAX: Final = 300
 _SIZE_MAX: Final = 8 << 20

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput_consumer.offsetreset import Reset
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["CreateTopic", "ResetOffset"]
-
 
 @attrs.frozen
 class ResetOffset(Action):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_consumer import ConsumerPlugin
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["ResendDeadLetter", "SendMessage"]
-
 _BODY_MAX: Final = 16 << 10
 _INT64_MAX: Final = (1 << 63) - 1
 _RESERVED_PREFIXES: Final = (

@@ -25,8 +25,6 @@ from reput_web.errors import WebError
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["ACTIONS", "OpeningPerformer", "Performer", "StorePerformer"]
-
 logger = logging.getLogger(__name__)
 
 ACTIONS: Final[Mapping[str, type[Action]]] = {

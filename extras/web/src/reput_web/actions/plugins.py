@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["PluginAction", "ResumePlugin", "SuspendPlugin"]
-
 
 @attrs.frozen
 class PluginAction(Action):

@@ -18,8 +18,6 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["browse"]
-
 _EXAMPLES = """\b
 Examples:
   reput browse STORE

@@ -17,8 +17,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["AnswerError", "Asker", "ChannelClosedError", "answer_all"]
-
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _THREADS: Final = 3

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_web.actions.action import MoveGroup
 
-__all__ = ["PagesProcess", "PagesSource"]
-
 logger = logging.getLogger(__name__)
 
 _START_S: Final = 60.0

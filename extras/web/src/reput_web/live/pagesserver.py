@@ -27,8 +27,6 @@ from reput_web.server.serving import config_of
 if TYPE_CHECKING:
     from reput_web.actions.action import Action
 
-__all__ = ["RemoteStore"]
-
 _FIGURES_S: Final = 5.0
 _ACTION_S: Final = 120.0
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.rows import MessagePage
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["search"]
-
 _START_S: Final = 60.0
 """Time that a process may need to begin, and to open the store."""
 _FINISH_S: Final = 3.0

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = [
-    "KeyRow",
-    "Version",
-    "VersionPage",
-    "compacted_of",
-    "compacted_topics",
-    "kept_counts",
-    "version_page",
-]
-
 _STEP: Final = 256
 _READ_SIZE: Final = 4 << 20
 _SUPERSEDED_MAX: Final = 100

@@ -11,8 +11,6 @@ from reput.files import system_clock
 if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["Delayed", "DelayedLevel", "DueBar", "delayed_of"]
-
 
 @attrs.frozen(kw_only=True)
 class DelayedLevel:

@@ -12,8 +12,6 @@ from reput_web.errors import BadRequestError, NotThereError
 if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["FileBytes", "bytes_of", "can_be_shown", "document_of"]
-
 _SHOWN: Final = 1_024
 _LINE: Final = 16
 _BEFORE: Final = 4 * _LINE

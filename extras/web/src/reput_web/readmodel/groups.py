@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_consumer.groupprogress import GroupProgress
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["DeadLetter", "GroupRow", "dead_letters_of", "group_of", "groups_of", "readers_of"]
-
 _LETTERS_MAX: Final = 50
 _TIMES_MAX: Final = 16
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput import MessageView, Store
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["Lead", "key_leads", "timer_leads"]
-
 _WHEEL_TOPIC: Final = "rmq_sys_wheel_timer"
 
 

@@ -9,8 +9,6 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-__all__ = ["KeptFigures", "LiveSource"]
-
 _KEPT_S: Final = 1.0
 
 Document = Mapping[str, Any]

@@ -13,8 +13,6 @@ import attrs
 
 from reput_tools.cli.kit import format_count, format_duration, format_size
 
-__all__ = ["LiveState", "LiveTable", "Tile", "live_plugins", "live_state"]
-
 _ROWS_MAX: Final = 200
 _UNKNOWN: Final = "?"
 _PORTS: Final = {"broker": "Broker", "names": "Name server"}

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     Choose = Callable[[DispatchBatch], npt.NDArray[np.bool_]]
 
-__all__ = [
-    "LogRange",
-    "every_row",
-    "log_place_of",
-    "newest_first",
-    "oldest_first",
-    "record_from",
-]
-
 _WINDOW_MIN: Final = 256 << 10
 _WINDOW_MAX: Final = 16 << 20
 _PROBE_SIZE: Final = 1 << 20

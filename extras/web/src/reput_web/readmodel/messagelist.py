@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["MessageRequest", "body_of", "document_of", "message_page", "new_messages"]
-
 _LATEST: Final = (1 << 63) - 1
 _KEY_TOPICS_MAX: Final = 2_000
 _UNPACKED_MAX: Final = 16 << 20

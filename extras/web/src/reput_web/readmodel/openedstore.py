@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_consumer import ConsumerPlugin
     from reput_tools.offline import Traces
 
-__all__ = ["OpenedStore"]
-
 _ALSO: Final = ("consumequeue", "consumer", "filter", "index")
 """Plugins that read RocketMQ's files, which a store may hold without naming the plugin."""
 _QUEUES_S: Final = 1.0

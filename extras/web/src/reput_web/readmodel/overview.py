@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.topics import Activity
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["Notice", "Overview", "PluginRow", "overview_of"]
-
 _CHART_SHARE: Final = 0.1
 _TRANSACTIONS_SHARE: Final = 0.1
 _HOUR_MS: Final = 3_600_000

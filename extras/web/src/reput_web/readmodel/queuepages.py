@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput import QueueInfo, Store
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["QueueRange", "newest_first", "oldest_first"]
-
 _READ_SIZE: Final = 1 << 20
 _CHUNK_MAX: Final = 64
 

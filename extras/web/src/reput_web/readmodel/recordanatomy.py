@@ -22,8 +22,6 @@ from reput_web.readmodel.rows import TRANSACTIONS
 if TYPE_CHECKING:
     from reput import MessageView
 
-__all__ = ["PROPERTY_MEANINGS", "RecordField", "fields_of", "flags_of"]
-
 PROPERTY_MEANINGS: Final = {
     "CLUSTER": "cluster of the broker that took the message",
     "CONSUME_START_TIME": "when a consumer began to process it, ms",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput import MessageView
     from reput.plugin import MissingMessage
 
-__all__ = ["TRANSACTIONS", "LostRow", "MessagePage", "MessageRow", "Row", "lost_row", "row_of"]
-
 _PREVIEW_SIZE: Final = 240
 TRANSACTIONS: Final = {
     0: "none",

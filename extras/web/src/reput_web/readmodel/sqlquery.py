@@ -18,8 +18,6 @@ from reput_web.errors import BadRequestError, NotThereError
 if TYPE_CHECKING:
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["Answer", "as_csv", "as_parquet", "ask", "columns_of_messages"]
-
 _ROWS_MAX: Final = 100_000
 _SIZE_MAX: Final = 32 << 20
 _CELL_SIZE: Final = 50  # bytes of an object, about

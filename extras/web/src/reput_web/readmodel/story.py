@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["Chapter", "Story", "story_of"]
-
 _COPIES_MAX: Final = 200
 _HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _LEVEL_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"

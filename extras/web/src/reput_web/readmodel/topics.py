@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["Activity", "TopicRow", "activity_of", "kind_of", "topic_row", "topic_rows"]
-
 _HALF: Final = frozenset(
     f"RMQ_SYS_{kind}_HALF_TOPIC"
     for kind in ("TRANS", "TRANS_OP", "ROCKSDB_TRANS", "ROCKSDB_TRANS_OP")

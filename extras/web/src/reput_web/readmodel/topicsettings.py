@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
 
-__all__ = ["TopicSettings", "settings_of"]
-
 
 @attrs.frozen(kw_only=True)
 class TopicSettings:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["HalfRow", "Transactions", "document_of", "transactions_of"]
-
 
 @attrs.frozen(kw_only=True)
 class HalfRow:

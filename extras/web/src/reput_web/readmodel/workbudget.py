@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["WorkBudget"]
-
 
 @attrs.define(eq=False)
 class WorkBudget:

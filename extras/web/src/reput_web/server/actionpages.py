@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_web.server.confirmations import Confirmations
     from reput_web.server.workers import Workers
 
-__all__ = ["ROUTES"]
-
 _FIELDS_MAX: Final = 32
 _FORM: Final = b"application/x-www-form-urlencoded"
 

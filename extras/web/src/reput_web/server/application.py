@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.livesource import LiveSource
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["application"]
-
 _STATIC = Path(__file__).resolve().parent.parent / "static"
 _YEAR_S = 31_536_000
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.delayed import DueBar
     from reput_web.readmodel.groups import GroupQueue
 
-__all__ = ["due_chart", "lag_chart"]
-
 _QUEUES_MAX: Final = 120
 
 

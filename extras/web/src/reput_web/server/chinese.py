@@ -7,8 +7,6 @@ from typing import Final
 from reput_web.server.chineseactions import CHINESE_ACTIONS
 from reput_web.server.chinesederived import CHINESE_DERIVED
 
-__all__ = ["CHINESE"]
-
 CHINESE: Final[dict[str, str]] = {
     **CHINESE_ACTIONS,
     **CHINESE_DERIVED,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CHINESE_ACTIONS"]
-
 CHINESE_ACTIONS: Final[dict[str, str]] = {
     # every page
     "These pages can change the store. Times are UTC.": "这些页面可以修改存储。时间为 UTC。",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CHINESE_DERIVED"]
-
 CHINESE_DERIVED: Final[dict[str, str]] = {
     # a chart over time
     "No messages in this time.": "这段时间没有消息。",

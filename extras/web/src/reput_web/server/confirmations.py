@@ -20,8 +20,6 @@ from reput_web.errors import BadRequestError, WebError
 if TYPE_CHECKING:
     from reput_web.actions.action import Action
 
-__all__ = ["Confirmations", "ForbiddenError"]
-
 _WAITING_MAX: Final = 100
 _WAITING_S: Final = 600.0
 

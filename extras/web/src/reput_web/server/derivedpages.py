@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.workbudget import WorkBudget
     from reput_web.server.parameters import Parameters
 
-__all__ = ["bytes_page", "compaction_page", "transactions_page"]
-
 _COUNT: Final = 100
 _COUNT_MAX: Final = 500
 _QUEUE_MAX: Final = (1 << 31) - 1

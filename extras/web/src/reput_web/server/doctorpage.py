@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.server.jobs import Job, Jobs, Progress
 
-__all__ = ["act", "show"]
-
 _KIND = "verify"
 _PLAN = "repair plan"
 

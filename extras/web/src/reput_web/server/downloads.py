@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["body"]
-
 _UNPACKED_MAX: Final = 64 << 20
 
 

@@ -12,8 +12,6 @@ from reput.errors import ReputError
 from reput.files import system_clock
 from reput_web.errors import BusyError
 
-__all__ = ["Job", "Jobs"]
-
 Progress = Callable[[str, int, int], None]
 
 

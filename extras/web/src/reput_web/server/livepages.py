@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.workbudget import WorkBudget
     from reput_web.server.workers import Workers
 
-__all__ = ["ROUTES", "with_live_figures"]
-
 _LIVE: Final = frozenset({"group", "groups", "overview"})
 """Values of the pages that show live figures."""
 _NO_SERVER: Final = "No process that serves or follows the store runs these pages."

@@ -5,8 +5,6 @@ from __future__ import annotations
 import attrs
 from attrs.validators import ge, gt, instance_of
 
-__all__ = ["WebOptions"]
-
 
 @attrs.frozen(kw_only=True)
 class WebOptions:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["PAGES", "Page", "Redirect", "Shown", "find_address"]
-
 _COUNT: Final = 50
 _COUNT_MAX: Final = 500
 _TAIL: Final = 30

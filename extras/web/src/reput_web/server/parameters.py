@@ -10,8 +10,6 @@ from starlette.datastructures import QueryParams
 from reput.files import system_clock
 from reput_web.errors import BadRequestError
 
-__all__ = ["Parameters"]
-
 _TEXT_MAX: Final = 1_024
 _INT64_MAX: Final = (1 << 63) - 1
 

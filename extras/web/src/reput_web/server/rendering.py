@@ -17,15 +17,6 @@ from reput_tools.cli.kit import escape_text, format_count, format_duration, form
 from reput_tools.cli.kit import format_timestamp as exact_time
 from reput_web.server.chinese import CHINESE
 
-__all__ = [
-    "json_response",
-    "language_of",
-    "load_templates",
-    "message_link",
-    "page_response",
-    "query_of",
-]
-
 _TEXT_MAX: Final = 400
 _NODES_MAX: Final = 2_000
 _DEPTH_MAX: Final = 40

@@ -20,8 +20,6 @@ import attrs
 
 from reput_web.server.options import WebOptions
 
-__all__ = ["CONTENT_POLICY", "SecurityLayer"]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

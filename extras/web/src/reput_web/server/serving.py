@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     from reput_web.server.options import WebOptions
     from reput_web.server.security import Application
 
-__all__ = [
-    "address_of",
-    "check_certificate",
-    "config_of",
-    "hosts_of",
-    "is_any",
-    "is_loopback",
-    "read_password",
-]
-
 
 _PASSWORD_MIN: Final = 8
 _PASSWORD_MAX: Final = 1_000

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_web.readmodel.workbudget import WorkBudget
     from reput_web.server.options import WebOptions
 
-__all__ = ["FORMS", "show"]
-
 FORMS: Final = (".json", ".csv", ".parquet")
 _QUERY_MAX: Final = 6_000
 _SHOWN: Final = 500

@@ -15,8 +15,6 @@ from reput_web.server.rendering import url
 if TYPE_CHECKING:
     from reput_web.readmodel.topics import Activity
 
-__all__ = ["TimeChart", "time_chart"]
-
 _MINUTE_MS: Final = 60_000
 
 

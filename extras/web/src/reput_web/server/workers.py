@@ -12,8 +12,6 @@ from starlette.requests import Request
 
 from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["Workers"]
-
 _Answer = TypeVar("_Answer")
 
 

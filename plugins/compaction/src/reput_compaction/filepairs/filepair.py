@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.filepairs.queuenames import Places
 
-__all__ = ["Pair", "PairFiles"]
-
 
 @attrs.define(eq=False, repr=False)
 class Pair:

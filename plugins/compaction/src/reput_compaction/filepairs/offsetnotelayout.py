@@ -19,17 +19,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = [
-    "NOTE_DTYPE",
-    "NOTE_SIZE",
-    "OLDER",
-    "REPLACING",
-    "SPILL_PREFIX",
-    "TOMBSTONES",
-    "TOPICS",
-    "UNKNOWN",
-]
-
 NOTE_DTYPE: Final = np.dtype(
     [
         ("queue_offset", ">i8"),  # of the unit

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from reput_compaction.filepairs.filepair import PairFiles
     from reput_compaction.filepairs.queuenames import InStore
 
-__all__ = [
-    "bases_in",
-    "find_queues",
-    "find_sizes",
-    "look_into",
-    "paired",
-    "unit_count",
-    "whole_sizes",
-]
-
 
 def find_queues(context: StoreContext | InStore) -> list[tuple[str, int]]:
     """Return topic and queue id of every queue that has one of its directories."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from reput_compaction.filepairs.filepair import Pair, PairFiles
 
-__all__ = ["Stretch", "Window", "windows"]
-
 WINDOW_SIZE = 4 << 20
 # The fields of `HEADER_DTYPE` that come before the hosts.
 _FIRST_FIELDS = np.dtype(

@@ -14,8 +14,6 @@ from reput_compaction.layout import COMPACTING, DIRECTORY, LOG_DIRECTORY, QUEUE_
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["InStore", "Places", "is_queue_name", "is_topic"]
-
 _QUEUE_ID_MAX = (1 << 31) - 1
 
 

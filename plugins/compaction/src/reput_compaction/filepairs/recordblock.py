@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["RecordBlock", "block_of", "gathered", "state_positions"]
-
 
 class RecordBlock(NamedTuple):
     """Records of one queue, ``n`` of them, in the order of their queue offsets."""

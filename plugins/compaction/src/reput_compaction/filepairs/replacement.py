@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.filepairs.queuenames import Places
 
-__all__ = ["Replacement", "clear_work_area", "repair_others"]
-
 logger = logging.getLogger(__name__)
 
 _SIZE_MAX = 16 << 20

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput_compaction.run.compaction import Compaction, Made
     from reput_tools.offline import Engine
 
-__all__ = ["CompactionJob", "run_task"]
-
 _SPLITS_PER_PROCESS = 3  # so that a slow split at the end keeps one core busy while few wait
 _SPLIT_MIN = 1 << 20
 

@@ -29,23 +29,6 @@ if TYPE_CHECKING:
     from reput_compaction.layout import FileSizes
     from reput_compaction.run.keeprules import KeepRules
 
-__all__ = [
-    "KIND_DTYPE",
-    "KIND_STAYS",
-    "KIND_WAITS",
-    "Job",
-    "LaidPair",
-    "LayTask",
-    "MergeTask",
-    "Merged",
-    "Part",
-    "QueueRows",
-    "ScanTask",
-    "Scanned",
-    "Segment",
-    "WriteTask",
-]
-
 KIND_DTYPE: Final = np.dtype([("size", "<i4"), ("kind", "u1")])
 """Of each row: the size of its record in bytes, and bits."""
 KIND_STAYS: Final = 1  # unless a later row has the same key

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_compaction.job.jobtasks import Job, LayTask, MergeTask, Scanned
     from reput_compaction.layout import FileSizes
 
-__all__ = ["lay_out", "merge", "read_items"]
-
 _FILES_OPEN = 64
 _NUMBER = np.dtype("<i8")
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_compaction.job.jobtasks import LaidPair, Merged, Scanned
     from reput_compaction.run.compaction import Compaction
 
-__all__ = ["bits_for", "lay_tasks", "merge_tasks", "scan_tasks", "write_tasks"]
-
 _ROWS_MIN = 1 << 18  # fewer rows are not worth a task of their own
 
 

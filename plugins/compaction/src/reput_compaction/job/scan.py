@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.job.jobtasks import Job, ScanTask
 
-__all__ = ["scan"]
-
 _FILES_OPEN = 8
 
 

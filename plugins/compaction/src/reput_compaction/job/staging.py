@@ -11,8 +11,6 @@ from reput.files import OWN_DIRECTORY
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
-__all__ = ["staging_directory", "sweep"]
-
 logger = logging.getLogger(__name__)
 
 _STAGING = "compacting"

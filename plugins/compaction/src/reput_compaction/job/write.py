@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.job.jobtasks import Job, LaidPair, Part, WriteTask
 
-__all__ = ["write"]
-
 _FILES_OPEN = 16
 _STRETCH_SIZE = 4 << 20  # bytes read at once
 _GAP_MAX = 64 << 10  # reading this many unneeded bytes is quicker than another call

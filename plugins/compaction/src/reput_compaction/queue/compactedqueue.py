@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_compaction.filepairs.filepair import Pair, PairFiles
     from reput_compaction.filepairs.queuenames import Places
 
-__all__ = ["CompactedQueue"]
-
 
 @attrs.define(eq=False)
 class CompactedQueue:

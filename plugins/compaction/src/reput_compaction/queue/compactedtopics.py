@@ -12,8 +12,6 @@ from reput_tools.brokerfiles import BrokerDocument
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
-__all__ = ["compacted_topics"]
-
 logger = logging.getLogger(__name__)
 
 _ATTRIBUTE = "cleanup.policy"

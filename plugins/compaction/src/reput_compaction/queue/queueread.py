@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_compaction.filepairs.filepair import Pair, PairFiles
     from reput_compaction.queue.compactedqueue import CompactedQueue
 
-__all__ = ["beside_runs", "read", "slot_of"]
-
 _Answer = TypeVar("_Answer")
 
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 << 20

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, TextColumn
 
-__all__ = ["QueueRun", "is_blank", "keyed_rows", "runs"]
-
 _LARGEST_BLANK = 0x20  # a blank ASCII text has no byte above this one
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_compaction.filepairs.filepair import Pair
     from reput_compaction.layout import FileSizes
 
-__all__ = ["TailingReader"]
-
 _Answer = TypeVar("_Answer")
 _ATTEMPTS = 5
 _FILES_OPEN = 64

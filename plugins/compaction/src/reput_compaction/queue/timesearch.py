@@ -16,8 +16,6 @@ from reput_compaction.queue.queueread import beside_runs
 if TYPE_CHECKING:
     from reput_compaction.queue.compactedqueue import CompactedQueue
 
-__all__ = ["offset_by_time"]
-
 _UNITS_MAX = 65_536  # units read at once
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput_compaction.queue.compactedqueue import CompactedQueue
 
-__all__ = ["wrong_entries"]
-
 _SIGNED = b"LOCK"
 """How the file ``lock`` begins while no broker has opened the store after reput."""
 

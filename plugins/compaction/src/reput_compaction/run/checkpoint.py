@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["Checkpoint"]
-
 _MAP = "queueOffsetMap"
 _INT64_MAX = (1 << 63) - 1
 

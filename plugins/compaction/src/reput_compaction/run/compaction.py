@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from reput_compaction.run.checkpoint import Checkpoint
     from reput_compaction.run.keeprules import KeepRules
 
-__all__ = ["Compacted", "Compaction", "Made"]
-
 
 @attrs.frozen(kw_only=True)
 class Compacted:

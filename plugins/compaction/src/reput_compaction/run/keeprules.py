@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput.record import TextColumn
     from reput_compaction.filepairs.pairscan import Window
 
-__all__ = ["KeepRules"]
-
 
 @attrs.frozen(kw_only=True)
 class KeepRules:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_compaction.filepairs.recordblock import RecordBlock
     from reput_compaction.queue.compactedqueue import CompactedQueue
 
-__all__ = ["compare_with_log"]
-
 logger = logging.getLogger(__name__)
 
 

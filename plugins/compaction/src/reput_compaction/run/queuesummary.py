@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from reput_compaction.queue.compactedqueue import CompactedQueue
     from reput_compaction.run.checkpoint import Checkpoint
 
-__all__ = ["QueueSummary", "summary_of"]
-
 
 @attrs.frozen(kw_only=True)
 class QueueSummary:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from reput_compaction.queue.compactedqueue import CompactedQueue
     from reput_compaction.run.checkpoint import Checkpoint
 
-__all__ = ["QueueRecovery", "finish_replacement"]
-
 logger = logging.getLogger(__name__)
 
 _LAST_PAIRS = 3  # number of pairs that are checked fully after a crash, and against the log

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.record import TextColumn
 
-__all__ = [
-    "PARTS_MAX",
-    "ROW_DTYPE",
-    "SEED_SIZE",
-    "SORT_FACTOR",
-    "KeyHash",
-    "SupersededRows",
-    "by_key",
-    "part_starts",
-]
-
 ROW_DTYPE: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("number", "<i8")])
 SORT_FACTOR: Final = 3  # bytes that sorting takes for each byte of rows, at most
 PARTS_MAX: Final = 4096

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.filepairs.queuenames import Places
 
-__all__ = ["Tombstones"]
-
 _FIELD: Final = "oldest_store_timestamp"
 
 

@@ -12,8 +12,6 @@ from reput_compaction.filepairs.offsetnotelayout import UNKNOWN
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["known_notes", "valid_units"]
-
 
 def known_notes(units: npt.NDArray[np.void], notes: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     """Return which of ``(n,)`` units have a note that counts."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queuefiles import Units
     from reput_consumequeue.unitruns import UnitRun
 
-__all__ = ["BatchQueue"]
-
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _CHUNK: Final = 4_096  # units of one read
 

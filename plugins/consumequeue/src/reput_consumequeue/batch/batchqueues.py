@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue.queuetable import QueueTable
     from reput_consumequeue.queuelist import Listed
 
-__all__ = ["BatchQueues", "info_of"]
-
 
 @attrs.define(eq=False, repr=False)
 class BatchQueues:

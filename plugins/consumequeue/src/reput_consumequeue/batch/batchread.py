@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumequeue.batch.batchqueue import BatchQueue
 
-__all__ = ["batch_offset_by_time", "read_batches"]
-
 _UNITS_MAX: Final = 800  # that one read looks at
 _LOWER: Final = "lower"
 

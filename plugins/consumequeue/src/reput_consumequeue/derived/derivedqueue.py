@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue.unitwrites import UnitWrites
     from reput_consumequeue.recordfiles import FileSet
 
-__all__ = ["DerivedQueue"]
-
 _QUEUE_OFFSET_MAX: Final = 1 << 62
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DerivedQueues", "has_other_queues"]
-
 _OTHER_QUEUES: Final = "rocksdb-queues"
 _FOLDERS: Final = (DIRECTORY, "consumequeue_rocksdb")
 

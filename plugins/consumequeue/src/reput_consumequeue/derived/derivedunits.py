@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.derived.unitspace import UnitSpace
     from reput_consumequeue.recordfiles import FileSet
 
-__all__ = ["DerivedUnits"]
-
 _BLOCK_UNITS_MIN: Final = 16
 _BLOCK_UNITS_MAX: Final = 1_024
 

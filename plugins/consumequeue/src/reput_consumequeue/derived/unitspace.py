@@ -11,8 +11,6 @@ from typing import IO, Final
 
 from reput.files import new_lock
 
-__all__ = ["MEMORY_SIZE", "UnitSpace"]
-
 MEMORY_SIZE: Final = 64 << 20
 """Bytes in memory, of the units of 3.3 million messages."""
 _CHUNK_SIZE: Final = 1 << 20

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["BIT_MAP", "BIT_MAP_SIZE", "ExtendSource"]
-
 BIT_MAP = "bit_map"
 """Column of a batch: ``(n,)`` items of fixed size, each a bit map. Any plugin may compute it."""
 BIT_MAP_SIZE = "bit_map_size"

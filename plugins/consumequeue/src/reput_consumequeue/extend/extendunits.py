@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-__all__ = ["ExtendUnits", "plain_units", "read_units"]
-
 _NEAR = 1 << 14  # bytes between two units that are read rather than skipped
 _STRETCH = 1 << 20  # bytes of one read
 _WASTE = 4  # bytes kept per byte of units, at most

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Units = npt.NDArray[np.void]
 
-__all__ = ["aligned_differences"]
-
 _CHUNK: Final = 1 << 16  # units
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput_consumequeue.queuefiles import Units
 
-__all__ = ["batch_differences", "is_of_batches"]
-
 
 def batch_differences(
     comparison: Comparison, differences: Iterable[Difference]

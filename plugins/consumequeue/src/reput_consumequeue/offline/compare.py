@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     Units = npt.NDArray[np.void]
     Rows = npt.NDArray[np.bool_]
 
-__all__ = ["weigh"]
-
 _DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _DELAY_PLUGIN: Final = "schedule"
 _TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Units = npt.NDArray[np.void]
 
-__all__ = ["MESSAGES_MAX", "explain", "message_of", "unit_text"]
-
 MESSAGES_MAX: Final = 20
 """Messages that a difference names."""
 _UNITS_MAX: Final = 1 << 20  # of a difference that are looked at

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk, Entry
 
-__all__ = ["leads"]
-
 _CHUNK: Final = UNIT_SIZE << 17
 _QUEUE_ID_MAX: Final = (1 << 31) - 1
 _FILL_SIZE: Final = _QUEUE_ID_MAX  # of RocketMQ's blank units, which keep a queue's place

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.unitruns import UnitRun
     from reput_tools.offline import Split
 
-__all__ = ["QueueBuilder", "QueueScan"]
-
 _NAME = "consumequeue"
 _FILES_OPEN = 256
 _QUEUE_ID_MAX = (1 << 31) - 1

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConsumeQueue"]
-
 
 class ConsumeQueue:
     """Extent and files of one queue. One thread appends; any thread may read.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
-__all__ = ["report_lost_messages"]
-
 
 def report_lost_messages(
     queue: ConsumeQueue, context: StoreContext, max_physical_offset: int

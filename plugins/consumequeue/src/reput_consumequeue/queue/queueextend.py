@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
     from reput_consumequeue.recordfiles import FileSet
 
-__all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]
-
 _CHUNK = 16_384  # units of one read
 _PAGE_SIZE = 4_096  # bytes
 

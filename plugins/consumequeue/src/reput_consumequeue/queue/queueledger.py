@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["QueueLedger"]
-
 _WARNED_MAX: Final = 5  # queues with a line of their own in the program's log
 MANY: Final = 64
 """So many queues are faster taken from their notes; of fewer, reading the files costs less than a

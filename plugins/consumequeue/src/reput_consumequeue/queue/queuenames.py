@@ -14,8 +14,6 @@ from reput.record.layout import LIGHT_QUEUE_PREFIX
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NAMES_MAX", "TopicNames", "check_name"]
-
 NAMES_MAX: Final = 1 << 16
 """Names that are remembered as good, and as many as refused."""
 

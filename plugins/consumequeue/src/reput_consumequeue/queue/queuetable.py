@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     QueueKey = tuple[str, int]
 
-__all__ = ["QueueTable"]
-
 
 class QueueTable(Mapping[Any, Any]):
     """Queues by topic and queue id. One thread adds queues; any thread may look them up.

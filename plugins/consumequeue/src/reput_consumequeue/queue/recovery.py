@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
     from reput_consumequeue.queuefiles import Units
 
-__all__ = ["correct_min_offset", "extend", "first_beyond", "recover", "truncate"]
-
 _CHUNK = 16_384  # units of one read
 _FIRST_CHUNK = 204  # units of the first read: one page, and most queues are short
 _FILES_LOOKED_AT = 3

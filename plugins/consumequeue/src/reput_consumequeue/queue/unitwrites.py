@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from reput_consumequeue.recordfiles import FileSet
 
-__all__ = ["UnitWrites"]
-
 
 @attrs.define(eq=False, repr=False)
 class UnitWrites:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
     from reput_consumequeue.reader.readahead import FilterReadAhead
 
-__all__ = ["Collector"]
-
 _STRETCH_SIZE = 1 << 20  # bytes of neighbouring records in one read, at most
 _STRETCH_WASTE = 3  # bytes between them per byte of records, at most
 

@@ -26,8 +26,6 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["sound_columns", "sound_messages"]
-
 _PLACE_SIZE = 12  # physical offset (int64) and size (int32)
 _HEAD = struct.Struct(">iIii4xqqi44xi")
 """Size, magic, CRC, queue id, queue offset, physical offset, system flag, body size: for IPv4."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Part = tuple[npt.NDArray[np.uint8], int, int, Callable[[], int]]
 
-__all__ = ["MAX_BYTES_HIGHEST", "MAX_BYTES_LOWEST", "read_loaded", "read_mapped", "read_whole"]
-
 MAX_BYTES_LOWEST: Final = 100
 MAX_BYTES_HIGHEST: Final = 128 * 1024 * 1024
 """Least and most bytes of records that a read may be asked to return."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_consumequeue.queuefiles import QueueFiles
     from reput_consumequeue.reader.readahead import FilterReadAhead
 
-__all__ = ["read"]
-
 _SCAN_SIZE = 16_000  # bytes of units that one read looks at, at least (maxFilterMessageSize)
 _NEXT_FILES = 1  # further files to read while nothing was found
 _FIRST_LOOK = 4  # units per wanted message that a filtered read looks at first

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-__all__ = ["FilterReadAhead"]
-
 _FEW = 24  # records that are faster read one by one
 _GAP_SIZE = 1 << 14  # bytes between two records that are read rather than skipped
 _STRETCH_SIZE = 1 << 20  # bytes of the log in one read

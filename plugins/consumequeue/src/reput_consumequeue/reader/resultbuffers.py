@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     CountIntact = Callable[[list[MessageView]], int]
 
-__all__ = ["SHARED_SIZE", "ColumnBuffer", "MessageBuffer"]
-
 SHARED_SIZE: Final = 1 << 16
 """Most bytes of records that share memory: one message that is kept keeps so many bytes."""
 

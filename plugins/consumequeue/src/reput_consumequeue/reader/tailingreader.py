@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
-__all__ = ["TailingReader"]
-
 _Found = ReadResult | ReadColumns
 _Answer = TypeVar("_Answer", bound=_Found)
 

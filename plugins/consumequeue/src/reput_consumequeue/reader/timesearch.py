@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput.log import LogView, TimeRun
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
-__all__ = ["offset_by_time"]
-
 LOWER = "lower"
 
 

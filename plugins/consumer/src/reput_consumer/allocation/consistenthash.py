@@ -15,8 +15,6 @@ from attrs.validators import ge, instance_of
 
 from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["ConsistentHash"]
-
 
 @attrs.frozen
 class ConsistentHash:

@@ -13,8 +13,6 @@ from reput_consumer.allocation.simple import Average
 from reput_consumer.allocation.strategy import AllocationError, Strategy
 from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["MachineRoom", "NearbyRoom"]
-
 
 def _names(given: Iterable[str]) -> frozenset[str]:
     return frozenset([given] if isinstance(given, str) else given)

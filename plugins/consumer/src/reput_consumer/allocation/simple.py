@@ -12,8 +12,6 @@ import attrs
 
 from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["Average", "Circle", "Configured"]
-
 
 @attrs.frozen
 class Average:

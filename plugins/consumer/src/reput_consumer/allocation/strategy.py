@@ -11,8 +11,6 @@ from typing import Protocol
 from reput.errors import ReputError
 from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["AllocationError", "Strategy", "share"]
-
 
 class AllocationError(ReputError):
     """A strategy cannot share the queues out; members keep what they have."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["Consumer"]
-
 _AHEAD_MOST: Final = 256
 
 

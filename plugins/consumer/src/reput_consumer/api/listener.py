@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ListenerRun", "Place", "Retry"]
-
 _OPENED_COUNT: Final = 256
 """Messages of one queue that a thread, or several, work on before the next queue has its turn."""
 _CONSUMED: Final = bytes([CONSUMED])

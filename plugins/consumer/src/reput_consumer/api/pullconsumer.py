@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["PullConsumer"]
-
 _POLL_SECONDS: Final = 5.0
 
 

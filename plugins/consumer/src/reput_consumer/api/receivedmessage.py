@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.delivery import Delivery
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["ReceivedMessage", "all_received", "received"]
-
 _RETRY_TOPIC: Final = "RETRY_TOPIC"
 _COMPRESSED: Final = 1
 """The bit of ``sys_flag`` that says so."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["END", "stop_offsets_of"]
-
 END: Final = "end"
 
 

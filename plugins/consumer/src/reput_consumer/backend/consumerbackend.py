@@ -30,8 +30,6 @@ from reput_consumer.selectors import Selector
 if TYPE_CHECKING:
     from reput.record import MessageView
 
-__all__ = ["DEAD_LETTER", "ConsumerBackend", "FetchRequest", "FetchStatus", "Fetched"]
-
 DEAD_LETTER: Final = -1
 """The delay level of a message that is given up at once."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["ORIGIN_GROUP", "ORIGIN_MESSAGE_ID", "RETRY_TOPIC", "DeletedFilter"]
-
 RETRY_TOPIC = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 ORIGIN_GROUP = "ORIGIN_GROUP"

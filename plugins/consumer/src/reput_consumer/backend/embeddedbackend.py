@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["EmbeddedBackend", "fetched_of"]
-
 _READ_ONLY: Final = (
     'it was opened with mode="r", and a group is changed where the store is written: use mode="w", '
     "or if another process writes the store, read as a client of `reput serve` (reput-client)"

@@ -16,8 +16,6 @@ from reput_consumer.selectors import are_mixed
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MemberRegistry", "Membership"]
-
 
 @attrs.frozen(eq=False)
 class Membership:

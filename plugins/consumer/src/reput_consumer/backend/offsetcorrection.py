@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["clamp_offsets"]
-
 
 def clamp_offsets(
     offsets: ConsumerOffsets,

@@ -15,8 +15,6 @@ import attrs
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.names import LIGHT_PREFIX
 
-__all__ = ["PendingFetches", "QueueKey"]
-
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 

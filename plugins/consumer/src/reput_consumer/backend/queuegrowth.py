@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_consumer.metadata.topicsettings import Topics
 
-__all__ = ["QueueGrowth"]
-
 _FEW: Final = 32  # messages of a batch for which it is not worth to call numpy
 
 

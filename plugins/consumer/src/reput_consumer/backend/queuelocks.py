@@ -13,8 +13,6 @@ import attrs
 
 from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["EXPIRY_MS", "QueueLocks"]
-
 EXPIRY_MS: Final = 60_000
 """Age at which another member may take a lock that its owner has not extended."""
 _FEW: Final = 1_000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ReadPermissions"]
-
 _REFUSED: Final[QueueKey] = "", -1
 """What fetches wait for that were refused: other settings, in place of a message."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput_consumer.backend.memberregistry import MemberRegistry
 
-__all__ = ["TopicQueues"]
-
 
 @attrs.define(eq=False, repr=False)
 class TopicQueues:

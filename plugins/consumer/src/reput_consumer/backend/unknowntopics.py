@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["warn_of_unknown"]
-
 
 def warn_of_unknown(port: EmbeddedBackend, topics: Iterable[str]) -> None:
     """Warn about each topic that does not exist while one with a similar name does.

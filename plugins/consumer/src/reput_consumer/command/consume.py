@@ -11,8 +11,6 @@ from reput_tools.cli.kit import json_option, path_argument, with_debug
 if TYPE_CHECKING:
     from reput_consumer.api.receivedmessage import ReceivedMessage
 
-__all__ = ["consume"]
-
 _EXAMPLES = """\b
 Examples:
   reput consume STORE billing orders --from latest

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from reput import MessageView, Store
 
-__all__ = ["dlq"]
-
 _EXAMPLES = """\b
 Examples:
   reput dlq ls STORE billing

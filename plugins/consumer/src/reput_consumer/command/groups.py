@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer.memberlist.snapshot import GroupMember, MemberList
     from reput_consumer.plugin import ConsumerPlugin
 
-__all__ = ["groups"]
-
 _EXAMPLES = """\b
 Examples:
   reput groups STORE

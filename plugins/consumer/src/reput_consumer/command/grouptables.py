@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput_consumer.groupprogress import GroupProgress, QueueProgress
     from reput_consumer.memberlist.snapshot import GroupMember, MemberList
 
-__all__ = ["print_group", "print_groups"]
-
 _UNKNOWN = "?"
 _MIXED = "members subscribe differently, so each leaves out messages that no other member reads"
 

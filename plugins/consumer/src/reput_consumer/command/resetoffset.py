@@ -11,8 +11,6 @@ from reput_tools.cli.kit import json_option, path_argument, with_debug
 if TYPE_CHECKING:
     from reput_consumer.offsetreset import Reset
 
-__all__ = ["reset_offset"]
-
 _EXAMPLES = """\b
 Examples:
   reput reset-offset STORE billing orders --to earliest

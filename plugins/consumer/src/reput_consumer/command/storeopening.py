@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_consumer.plugin import ConsumerPlugin
 
-__all__ = ["changing_groups", "reading_groups", "require_topic"]
-
 _NAME = "consumer"
 _READER = "consumequeue"
 

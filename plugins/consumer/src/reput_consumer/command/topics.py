@@ -8,8 +8,6 @@ import click
 
 from reput_tools.cli.kit import json_option, path_argument, with_debug
 
-__all__ = ["topics"]
-
 _EXAMPLES = """\b
 Examples:
   reput topics create STORE orders --queues 8

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConcurrentMode"]
-
 _AGAIN_MS: Final = 5_000
 _EXPIRED_LEVEL: Final = 3
 _EXPIRED_AT_ONCE: Final = 16

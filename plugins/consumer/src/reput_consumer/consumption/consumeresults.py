@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ConsumeResults"]
-
 _OPEN_BYTE: Final = bytes([OPEN])
 _CONSUMED_BYTE: Final = bytes([CONSUMED])
 

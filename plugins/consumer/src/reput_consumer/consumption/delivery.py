@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.processqueue import ProcessQueue
 
-__all__ = ["CONSUMED", "OPEN", "SETTLED", "Delivery", "Owner"]
-
 OPEN: Final = 0
 CONSUMED: Final = 1
 """It was consumed, which the process queue does not know yet."""

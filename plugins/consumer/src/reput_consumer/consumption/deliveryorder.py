@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["DeliveryOrder", "Host"]
-
 
 class Host(Owner, Protocol):
     """The engine, as its line sees it."""

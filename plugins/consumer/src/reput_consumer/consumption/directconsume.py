@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["Handled", "Outcome", "delivery_of"]
-
 
 NOT_AGAIN: Final = "no retry, as this message was sent to the handler by hand"
 

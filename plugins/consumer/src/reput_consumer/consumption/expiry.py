@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.deliveryorder import Host
     from reput_consumer.group.assignment import Assignment
 
-__all__ = ["EXPIRE", "overdue"]
-
 EXPIRE: Final = "expire"
 """Name of the timed work."""
 

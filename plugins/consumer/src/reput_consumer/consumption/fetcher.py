@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Fetcher"]
-
 
 class Fetcher(OwnedQueues):
     """The queues of one member, and what is fetched from them. Thread-safe."""

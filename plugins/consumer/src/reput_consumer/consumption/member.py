@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.offsetstore import OffsetStore
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["REBALANCE", "RESUME", "SAVE", "Member"]
-
 REBALANCE: Final = "rebalance"
 RESUME: Final = "resume"
 SAVE: Final = "save"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MemberEngine"]
-
 _LOCK_AGAIN_MS: Final = 3_000
 
 

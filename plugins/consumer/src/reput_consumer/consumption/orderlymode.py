@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["OrderlyMode"]
-
 _EXTEND_MS: Final = 20_000
 """Age at which a lock is extended."""
 _SHORTEST_MS: Final = 10

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["OwnedQueues"]
-
 _LOCK_AGAIN_MS: Final = 500
 _START_AGAIN_MS: Final = 3_000
 _EVERYTHING: Final = Selector()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["QueueStatus", "status_of"]
-
 
 @attrs.frozen
 class QueueStatus:

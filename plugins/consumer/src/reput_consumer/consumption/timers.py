@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["Timers"]
-
 
 @attrs.define(eq=False, repr=False)
 class Timers:

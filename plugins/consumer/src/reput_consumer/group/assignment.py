@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.selectors import Selector
 
-__all__ = ["Assignment", "shown"]
-
 
 @attrs.define(eq=False, repr=False)
 class Assignment:

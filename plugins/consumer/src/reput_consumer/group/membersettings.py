@@ -21,16 +21,6 @@ from reput_consumer.names import checked_group
 from reput_consumer.processqueue import Limits
 from reput_consumer.selectors import Selector
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "MAX_RECONSUME_TIMES",
-    "MemberSettings",
-    "Start",
-    "seconds_of",
-    "start_of",
-]
-
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 MAX_RECONSUME_TIMES: Final = 16

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.metadata.localoffsets import LocalOffsets
 
-__all__ = ["GroupStore", "LocalStore", "OffsetStore"]
-
 
 class OffsetStore(Protocol):
     """Reads and keeps a member's offsets."""

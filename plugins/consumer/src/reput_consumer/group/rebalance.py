@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["subscription_of", "wanted_queues"]
-
 
 def subscription_of(settings: MemberSettings) -> Mapping[str, Selector]:
     """Return selectors by topic; a group that shares queues out also reads its retry topic."""

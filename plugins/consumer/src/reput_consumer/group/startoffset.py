@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["start_offset"]
-
 
 def start_offset(
     port: ConsumerBackend, queue: MessageQueue, stored: int | None, start: Start, *, has_grown: bool

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MemberListFile"]
-
 _DIRECTORY: Final = ("reput", "consumer")
 _FILE_NAME: Final = "members.json"
 _SIZE_MAX: Final = 16 << 20

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_consumer.backend.memberregistry import MemberRegistry
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["GroupMember", "MemberList", "members_of"]
-
 
 @attrs.frozen
 class GroupMember:

@@ -52,8 +52,6 @@ from reput_tools.brokerfiles import (
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FILE_NAME", "LIGHT_FILE_NAME", "ConsumerOffsets"]
-
 FILE_NAME: Final = "consumerOffset.json"
 LIGHT_FILE_NAME: Final = "lmqConsumerOffset.json"
 _TABLE: Final = "offsetTable"

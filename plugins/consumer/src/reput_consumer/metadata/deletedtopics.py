@@ -46,8 +46,6 @@ from reput_tools.brokerfiles import (
     table_of,
 )
 
-__all__ = ["FILE_NAME", "DeletedTopics"]
-
 FILE_NAME: Final = "deletedTopics.json"
 _TABLE: Final = "offsetTable"
 _POSITIONS: Final = "positionTable"

@@ -40,8 +40,6 @@ from reput_tools.brokerfiles import (
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DIRECTORY", "LocalOffsets", "decode", "encode"]
-
 DIRECTORY: Final = ".rocketmq_offsets"
 FILE_NAME: Final = "offsets.json"
 _SIZE_MAX: Final = 64 << 20

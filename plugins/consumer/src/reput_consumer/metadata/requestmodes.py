@@ -20,8 +20,6 @@ from reput_tools.brokerfiles import (
     table_of,
 )
 
-__all__ = ["FILE_NAME", "RequestMode", "RequestModes"]
-
 FILE_NAME: Final = "messageRequestMode.json"
 _TABLE: Final = "messageRequestModeMap"
 _POP: Final = "POP"

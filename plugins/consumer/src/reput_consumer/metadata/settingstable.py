@@ -21,8 +21,6 @@ from reput_tools.brokerfiles import (
     text_of,
 )
 
-__all__ = ["SettingsTable"]
-
 S = TypeVar("S")
 _INT_BITS = 32
 

@@ -28,8 +28,6 @@ from reput.files import Disk
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FILE_NAME", "StartJournal"]
-
 FILE_NAME: Final = "starts"
 _SIZE_MAX: Final = 64 << 20
 _CRC_SIZE: Final = 8

@@ -14,8 +14,6 @@ from reput_consumer.metadata.settingstable import SettingsTable
 from reput_consumer.metadata.topicsettings import QUEUES_MAX, Topics, TopicSettings
 from reput_consumer.names import checked_group, retry_topic
 
-__all__ = ["FILE_NAME", "GroupSettings", "SubscriptionGroups"]
-
 FILE_NAME: Final = "subscriptionGroup.json"
 
 

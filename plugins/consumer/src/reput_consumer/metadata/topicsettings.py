@@ -18,8 +18,6 @@ from reput.plugin import integer_between
 from reput_consumer.metadata.settingstable import SettingsTable
 from reput_consumer.names import checked_topic, is_topic
 
-__all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "QUEUES_MAX", "TopicSettings", "Topics"]
-
 FILE_NAME: Final = "topics.json"
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2

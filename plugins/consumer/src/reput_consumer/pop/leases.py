@@ -17,8 +17,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["Lease", "Leases"]
-
 
 @attrs.define(eq=False, repr=False)
 class Lease:

@@ -16,8 +16,6 @@ from reput_consumer.names import LIGHT_PREFIX
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["PopLongPolling", "light_queues_of"]
-
 
 @attrs.frozen(eq=False)
 class _Waiting:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_consumer.pop.leases import Lease, Leases
     from reput_consumer.pop.poprequest import PopRequest
 
-__all__ = ["PopBatch"]
-
 
 @attrs.define(eq=False, repr=False)
 class PopBatch:

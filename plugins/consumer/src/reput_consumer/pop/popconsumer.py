@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PopConsumer", "PoppedMessage", "invisible_ms_of"]
-
 _COMPRESSED: Final = 1
 _INVISIBLE_MAX_S: Final = 12 * 3_600
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.pop.poprequest import PopRequest
 
-__all__ = ["PopGroup"]
-
 
 @attrs.define(eq=False, repr=False)
 class PopGroup:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.pop.leases import Leases
 
-__all__ = ["OUT_MAX", "message_at", "new_messages", "room_of"]
-
 OUT_MAX: Final = 2_000
 """Offsets from the first message of a queue that is not acknowledged to the last one handed out: so
 that one message that nobody acknowledges does not hold an endless tail, which would come again

@@ -9,8 +9,6 @@ import attrs
 from reput_consumer.group.membersettings import LATEST, Start
 from reput_consumer.selectors import Selector
 
-__all__ = ["PopRequest"]
-
 
 @attrs.frozen(kw_only=True)
 class PopRequest:

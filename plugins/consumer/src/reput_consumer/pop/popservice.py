@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PopService"]
-
 _KEPT_MS: Final = 3 * 3_600_000
 """How long a message is kept for a consumer that is there and does not renew it by itself."""
 _KEPT_STEP_MS: Final = 60_000

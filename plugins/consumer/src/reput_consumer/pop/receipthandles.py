@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from reput.record import MessageView
 
-__all__ = ["SERIALS", "Handle", "Popped", "UnackedMessage"]
-
 SERIALS: Final = 1_000
 """Numbers of handings out in one millisecond; then the next one's begin."""
 

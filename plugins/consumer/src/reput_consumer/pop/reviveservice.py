@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MovingMessage", "ReviveService"]
-
 _AGAIN_MS: Final = 5_000
 """How long to wait after a message could not be put into the retry topic."""
 

@@ -15,21 +15,6 @@ from typing import Final
 
 import attrs
 
-__all__ = [
-    "INT_MAX",
-    "LONG_MAX",
-    "EvaluationError",
-    "Kind",
-    "Number",
-    "Value",
-    "compare",
-    "equal",
-    "in_order",
-    "parse_double",
-    "parse_integer",
-    "parse_number",
-]
-
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-__all__ = ["key_of", "parse"]
-
 _DIGITS_MAX: Final = {Kind.INT: 18, Kind.LONG: 18, Kind.DOUBLE: 15}  # exact up to so many
 _SIZE_MAX: Final = 24  # bytes of the longest text that is read with the others
 _TENS: Final = 10.0 ** np.arange(_SIZE_MAX)  # exact up to 10**22; 15 digits need no more

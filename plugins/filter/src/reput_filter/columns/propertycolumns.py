@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.record import TextColumn
     from reput_filter.columns.truthcodes import Codes, Mask
 
-__all__ = ["PropertyColumns"]
-
 _ORDERS: Final[dict[str, Callable[..., Mask]]] = {
     ">": np.greater,
     ">=": np.greater_equal,

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_filter.columns.javanumbers import Kind
     from reput_filter.columns.truthcodes import Mask
 
-__all__ = ["Texts"]
-
 _REPLACEMENT: Final = "\ufffd"
 _SEPARATOR: Final = 2  # a character that no value of a property holds
 _SHORT: Final = 32  # bytes of a text up to which every position is tried, in all rows at once

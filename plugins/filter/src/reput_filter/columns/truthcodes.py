@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Codes: TypeAlias = npt.NDArray[np.uint8]
     Mask: TypeAlias = npt.NDArray[np.bool_]
 
-__all__ = ["ERROR", "FALSE", "NEGATED", "NULL", "NULLNESS", "TRUE"]
-
 FALSE: Final = 0
 TRUE: Final = 1
 NULL: Final = 2

@@ -16,8 +16,6 @@ import attrs
 
 from reput.errors import ConfigError
 
-__all__ = ["BloomFilter", "bits_of", "murmur3_64"]
-
 _64: Final = (1 << 64) - 1
 _C1: Final = 0x87C37B91114253D5
 _C2: Final = 0x4CF5AD432745937F

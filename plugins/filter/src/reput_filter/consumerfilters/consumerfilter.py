@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput_filter.expression import Expression
 
-__all__ = ["NOT_YET", "ConsumerFilter"]
-
 NOT_YET: Final = (1 << 63) - 1
 """Born timestamp of a filter that no bit map knows yet."""
 

@@ -20,8 +20,6 @@ from reput_tools.brokerfiles import table_of
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["check", "decode", "encode"]
-
 _TABLE: Final = "filterDataByTopic"
 _ENTRIES: Final = "groupFilterData"
 _GRACE_MS: Final = 30_000

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_filter.columns.propertycolumns import PropertyColumns
     from reput_filter.expression import Expression
 
-__all__ = ["BIT_MAP", "BIT_MAP_SIZE", "FilterRegistry"]
-
 BIT_MAP: Final = "bit_map"
 """Column of a batch: ``(n,)`` items of fixed size, each a bit map."""
 BIT_MAP_SIZE: Final = "bit_map_size"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["RETRY_PREFIX", "RegisteredFilter", "RetryFilter", "group_of"]
-
 RETRY_PREFIX: Final = "%RETRY%"
 _RETRY_TOPIC: Final = "RETRY_TOPIC"
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_filter.columns.propertycolumns import PropertyColumns
     from reput_filter.columns.truthcodes import Codes
 
-__all__ = ["Equal", "Member", "Ordered", "Search"]
-
 
 @attrs.define(eq=False)
 class Equal(Node):

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from reput_filter.errors import ExpressionError
 
-__all__ = ["END", "Token", "tokens"]
-
 END: Final = "end"
 
 KEYWORDS: Final = frozenset(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_filter.columns.propertycolumns import PropertyColumns
     from reput_filter.columns.truthcodes import Codes
 
-__all__ = ["AllOf", "AnyOf", "AsBoolean", "IsNull", "Not"]
-
 _FEW: Final = 2
 """Rows are skipped only if fewer than one in this many is undecided."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = Codes | Texts | str | bool | Number | None
 
-__all__ = ["Constant", "Negated", "Node", "Property", "codes_of", "truth"]
-
 
 def _depth(node: Node) -> int:
     return 1 + max((child.depth for child in node.children), default=0)

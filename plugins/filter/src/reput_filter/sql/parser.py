@@ -22,8 +22,6 @@ from reput_filter.sql.lexer import END, Token, tokens
 from reput_filter.sql.logic import AllOf, AnyOf, AsBoolean, IsNull, Not
 from reput_filter.sql.nodes import Constant, Negated, Node, Property
 
-__all__ = ["DEPTH_MAX", "EXPRESSION_SIZE_MAX", "parse"]
-
 EXPRESSION_SIZE_MAX: Final = 1 << 16
 """Characters; RocketMQ has no limit, and its clients send a few hundred."""
 DEPTH_MAX: Final = 64

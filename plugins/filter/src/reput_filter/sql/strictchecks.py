@@ -28,8 +28,6 @@ from reput_filter.sql.nodes import Constant, Negated, Node, Property
 if TYPE_CHECKING:
     from reput_filter.sql.lexer import Token
 
-__all__ = ["BARE_NOT", "check", "is_bare_not", "trailing"]
-
 BARE_NOT: Final = "NOT binds tighter than the comparison; write NOT (…)"
 
 

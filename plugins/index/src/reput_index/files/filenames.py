@@ -7,8 +7,6 @@ from typing import Final
 
 from reput_index.layout import NAME_DIGITS
 
-__all__ = ["file_name", "is_file_name", "name_of_time"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["guess_geometry"]
-
 _CHUNK: Final = 1 << 22  # bytes searched at a time
 _TRIES: Final = 1_000
 _ITEMS_LOOKED_AT: Final = 1_000

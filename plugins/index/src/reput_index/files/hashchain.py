@@ -16,8 +16,6 @@ from reput_index.layout import ITEM_DTYPE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["chain", "make_items", "seconds_between", "seconds_of", "slots_of", "unchain"]
-
 _INT32_MAX: Final = (1 << 31) - 1
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from reput_index.layout import HEADER, HEADER_SIZE, ITEM_SIZE, SLOT_SIZE, file_size
 
-__all__ = ["Geometry", "Header"]
-
 
 class Geometry(NamedTuple):
     """The sizes of a file's parts."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.files import Disk, FilePool
     from reput_index.batchkeys import HashedKeys
 
-__all__ = ["CHUNK", "IndexFile"]
-
 _PAGE_SHIFT: Final = 10  # slots in a page, as a power of two: 4 KiB
 _PAGE: Final = 1 << _PAGE_SHIFT
 _GAP: Final = 4  # clean pages that are rewritten to save a separate write

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput_index.batchkeys import HashedKeys
 
-__all__ = ["IndexFiles", "follow_up"]
-
 logger = logging.getLogger(__name__)
 
 

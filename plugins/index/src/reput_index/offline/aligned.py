@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Items = npt.NDArray[np.void]
 
-__all__ = ["RUNS_MAX", "aligned_differences", "keys_by_hash"]
-
 _CHUNK: Final = 1 << 16  # items
 RUNS_MAX: Final = 1_000
 """Places at which keys may be repeated in healthy files."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from reput_index.files.indexfile import IndexFile
     from reput_index.tagitems import WrittenTags
 
-__all__ = ["weigh"]
-
 _FILES_OPEN = 16
 _TOO_MUCH = "nothing in the log leads to this item"
 _OTHER = "the item is not the one that follows from the log"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from reput_index.files.header import Geometry
 
-__all__ = ["explain", "item_text", "touched"]
-
 _MESSAGES_MAX: Final = 20  # named in a difference
 _CHAIN_MAX: Final = 1_000  # items of a slot that are looked at
 _UNWRITTEN_MAX: Final = 1 << 20  # items that a killed broker has not written

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["leads"]
-
 _CHUNK: Final = 1 << 17  # items
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_index.tagitems import TagsSource, WrittenTags
     from reput_tools.offline import Split
 
-__all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
-
 _KEYS: Final = "keys"
 """Directory of the splits' keys, next to the new index; removed when the rebuild ends."""
 KEY_DTYPE: Final = np.dtype(

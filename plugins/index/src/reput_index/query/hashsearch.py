@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput_index.files.indexfiles import IndexFiles
 
-__all__ = ["BrokenChainError", "Found", "HashSearch"]
-
 _BLOCK: Final = 204  # items of one read, a page: items of a frequent key stand close together
 _FIRST_CHUNK: Final = 1 << 12
 _SECONDS_MAX: Final = (1 << 31) - 1

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_index.files.indexfiles import IndexFiles
 
-__all__ = ["Question", "find"]
-
 logger = logging.getLogger(__name__)
 
 _CHAIN_MAX: Final = 1 << 13

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_index.files.indexfiles import IndexFiles
     from reput_index.query.keyquery import Question
 
-__all__ = ["find_as_rocketmq"]
-
 _MAX_COUNT: Final = 64
 _ROUNDS: Final = 3
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_integrity.recordchecksums import Units
     from reput_tools.offline import Comparison
 
-__all__ = ["weigh"]
-
 _ONE = UNIT_DTYPE.itemsize
 
 

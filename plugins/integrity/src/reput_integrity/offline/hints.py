@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["leads"]
-
 _LARGEST = (1 << 31) - 1  # bytes that a file of the log may have
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FileTask", "SplitSums", "SumsBuilder", "SumsScan"]
-
 _PARTS: Final = "parts"
 """Directory of the splits' units, next to the new files; removed when the rebuild ends."""
 _COPY_SIZE: Final = 1 << 20

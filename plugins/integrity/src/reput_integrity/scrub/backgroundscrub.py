@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["WEEK_MS", "BackgroundScrub"]
-
 WEEK_MS: Final = 7 * 24 * 3_600_000
 
 _PAUSE = 60.0  # seconds, after a failure: the store may have been moved, or the disk may fail

@@ -8,8 +8,6 @@ from typing import Final
 
 from reput.files import Disk
 
-__all__ = ["CacheNeutralDisk"]
-
 _PIECE: Final = 128 << 10  # bytes; pages that were in memory before are told apart at this size
 
 

@@ -28,8 +28,6 @@ from reput_integrity.scrub.tokenbucket import TokenBucket
 if TYPE_CHECKING:
     from reput.log import Damage, LogReader
 
-__all__ = ["Scrubber"]
-
 _SAVE_EVERY_MS = 10_000
 _NAME = "scrub"
 

@@ -15,8 +15,6 @@ from reput_integrity.findings import SumFinding
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["FINDINGS_MAX", "ScrubState"]
-
 FINDINGS_MAX = 1_000
 """Findings that are kept, the oldest ones; others are counted."""
 _VERSION = 1

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["TokenBucket"]
-
 
 @attrs.define(eq=False)
 class TokenBucket:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import Message
 
-__all__ = ["cancellation"]
-
 
 def cancellation(
     log: LogView,

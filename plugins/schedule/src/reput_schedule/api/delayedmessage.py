@@ -15,8 +15,6 @@ from reput_schedule.delaylevels.layout import PROPERTY_LEVEL
 from reput_schedule.delaylevels.parkedmessages import TIMER_REQUESTS
 from reput_schedule.propertytext import entries_of
 
-__all__ = ["delayed"]
-
 _DELIVER_MS: Final = "TIMER_DELIVER_MS"
 _DELAY_MS: Final = "TIMER_DELAY_MS"
 

@@ -23,8 +23,6 @@ from reput_schedule.timerwheel.layout import (
     RECALL_TAG,
 )
 
-__all__ = ["RecallHandle", "cancel_messages", "decode_handle", "encode_handle", "recall_messages"]
-
 _VERSION: Final = "v1"
 _PART_COUNT: Final = 5
 _RECALL_BODY: Final = b"0"

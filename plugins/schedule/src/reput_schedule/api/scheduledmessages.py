@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["PendingLevel", "Scheduled", "scheduled"]
-
 
 @attrs.frozen
 class PendingLevel:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import MessageView
 
-__all__ = ["LONGEST", "BehindMessage", "UncountedCopies"]
-
 LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 _READ_COUNT: Final = 1_024
 

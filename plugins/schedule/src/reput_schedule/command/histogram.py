@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_schedule.api.scheduledmessages import PendingLevel, Scheduled
 
-__all__ = ["Bar", "histogram"]
-
 _SECOND: Final = 1_000
 _EDGES_MS: Final = (
     0,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_schedule.api.scheduledmessages import Scheduled
     from reput_schedule.command.histogram import Bar
 
-__all__ = ["schedule"]
-
 _PLUGINS: Final = ("consumequeue", "schedule")
 _BAR_WIDTH: Final = 40
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CopyMatcher"]
-
 _READ_COUNT: Final = 1_024
 _READ_SIZE: Final = 4 << 20
 _READS: Final = 8  # by one call

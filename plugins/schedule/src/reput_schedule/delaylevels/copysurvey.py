@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import DispatchBatch
 
-__all__ = ["CopySurvey", "FoundCopies"]
-
 _COPIES_MAX: Final = 200_000  # of one level; the newest are kept
 
 

@@ -26,8 +26,6 @@ from reput_tools.brokerfiles import BrokerDocument
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
-__all__ = ["DelayState"]
-
 _SAVE_AFTER: Final = 64 << 20  # bytes of log to look at after a crash, with nothing delivered
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LevelDelivery"]
-
 _SLICE: Final = 4_096  # messages delivered by one call
 _READ_FIRST, _READ_MOST = 32, 2_048  # messages of one read
 _READ_SIZE: Final = 4 << 20  # bytes of one read

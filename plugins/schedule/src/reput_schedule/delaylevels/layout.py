@@ -5,12 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "PROPERTY_LEVEL",
-    "SCHEDULE_TOPIC",
-    "parse_level",
-]
-
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Topic in which messages with a level wait; the queue id is the level less one."""
 PROPERTY_LEVEL: Final = "DELAY"

@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from reput.record import MessageView
 
-__all__ = ["LevelQueue"]
-
 
 @attrs.define(eq=False, repr=False)
 class LevelQueue:

@@ -29,8 +29,6 @@ import attrs
 from reput_schedule.config import LEVEL_MAX
 from reput_tools.brokerfiles import BareKey, offset_of, offsets_of, table_of
 
-__all__ = ["FILE_NAME", "DelayOffsets", "fill_in", "offsets_in"]
-
 DIRECTORY: Final = "config"
 FILE_NAME: Final = "delayOffset.json"
 _TABLE: Final = "offsetTable"

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = [
-    "HALF_TOPICS",
-    "PROPERTY_REAL_QUEUE_ID",
-    "PROPERTY_REAL_TOPIC",
-    "deliver_times",
-    "level_of",
-    "may_be_delayed",
-    "park_at_level",
-    "parked_rows",
-]
-
 PROPERTY_REAL_TOPIC: Final = "REAL_TOPIC"
 PROPERTY_REAL_QUEUE_ID: Final = "REAL_QID"
 HALF_TOPICS: Final = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")

@@ -32,8 +32,6 @@ from reput_schedule.delaylevels.parkedmessages import (
 )
 from reput_schedule.propertytext import entry_value
 
-__all__ = ["fingerprint", "restored"]
-
 _TOPIC_ENTRY: Final = PROPERTY_REAL_TOPIC.encode() + b"\x01"
 _QUEUE_ENTRY: Final = PROPERTY_REAL_QUEUE_ID.encode() + b"\x01"
 _HEAD: Final = HEADER.unpack_from

@@ -25,8 +25,6 @@ from reput_schedule.timerwheel.layout import PROPERTY_DEQUEUE_MS, PROPERTY_ENQUE
 if TYPE_CHECKING:
     from reput.record import DispatchBatch, Message, MessageView
 
-__all__ = ["DeliveredCopies", "fingerprint"]
-
 _SIZE: Final = 16
 _PASSED_OVER: Final = frozenset(
     {PROPERTY_ENQUEUE_MS, PROPERTY_DEQUEUE_MS, PROPERTY_CRC, PROPERTY_LIGHT_QUEUE_OFFSETS}

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Records = npt.NDArray[np.void]
 
-__all__ = ["DeliveryProgress"]
-
 
 class DeliveryProgress:
     """What the timer delivers, in which order and when.

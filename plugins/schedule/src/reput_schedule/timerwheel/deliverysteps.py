@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Records = npt.NDArray[np.void]
     Cancelled = set[tuple[int, str]]
 
-__all__ = ["LateStep", "SlotStep", "Step", "late_records"]
-
 _PUT_COUNT = 500  # messages of one put
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput_schedule.timerwheel.files.timerfiles import TimerFiles
     from reput_schedule.timerwheel.files.timerlog import Records, TimerLog
 
-__all__ = ["noted_time", "wrong_entries"]
-
 _DIGITS_MAX: Final = 18
 _END: Final = 1 << 62  # a physical offset above every log
 

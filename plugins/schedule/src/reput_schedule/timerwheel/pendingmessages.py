@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Records = npt.NDArray[np.void]
 
-__all__ = ["LONGEST", "LogTail"]
-
 LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
     from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 
-__all__ = ["TimerPersistence"]
-
 _TRIES: Final = 5  # how often a reader reads a file that changes all the time
 
 

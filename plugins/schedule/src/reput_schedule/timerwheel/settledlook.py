@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from reput_schedule.timerwheel.files.timerfiles import TimerFiles
 
-__all__ = ["settled"]
-
 _Answer = TypeVar("_Answer")
 _LOOKS_MAX: Final = 100  # a writer cuts the files once, at its opening
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Names", "TimerDelivery", "key_of", "names_of"]
-
 Names = frozenset[tuple[int, str]]
 """Ticks and keys."""
 

@@ -30,13 +30,6 @@ from reput_schedule.timerwheel.layout import (
     TIMER_TOPIC,
 )
 
-__all__ = [
-    "TimerIllegalError",
-    "deliver_timestamp_of",
-    "park",
-    "rounded",
-]
-
 _REQUESTS: Final = (PROPERTY_DELAY_SEC, PROPERTY_DELAY_MS, PROPERTY_DELIVER_MS)
 _LATEST: Final = (1 << 62) - 1  # ms; 146 million years
 _DELIVERY_ROOM: Final = 160  # bytes of TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     Records = npt.NDArray[np.void]
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["WaitingCounts"]
-
 _END: Final = 1 << 62  # a physical offset above every log
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_transaction.config import TransactionConfig
     from reput_transaction.messages.halfmessage import HalfMessage
 
-__all__ = ["CheckBackDecision", "verdict_on"]
-
 _HOUR_MS = 3_600_000
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput_transaction.completion.transactionengine import TransactionEngine
     from reput_transaction.messages.uniquekeys import UniqueKeys
 
-__all__ = ["Transaction"]
-
 
 @attrs.define(eq=False)
 class Transaction:

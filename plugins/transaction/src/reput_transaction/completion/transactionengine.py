@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from reput_transaction.config import TransactionConfig
     from reput_transaction.halfindex.halfrows import HalfRow
 
-__all__ = ["TransactionEngine"]
-
 _UNDER_WAY: Final = (1 << 63) - 1  # end offset of a put that has not returned
 _CLAIMS_KEPT: Final = 1_000  # claims that may be over but are not dropped yet
 _FLUSH_SECONDS: Final = 5.0  # how long a commit of several waits, in a store whose puts do not wait

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Answer", "Check", "Checker", "TransactionWorker"]
-
 Answer = Literal["commit", "rollback"] | None
 Check = Callable[[HalfMessage], Answer]
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["HalfIndex"]
-
 _CHECKS_MAX = (1 << 31) - 1
 _SAME = (PROPERTY_REAL_TOPIC, PROPERTY_REAL_QUEUE_ID, PROPERTY_UNIQ_KEY, PROPERTY_GROUP)
 

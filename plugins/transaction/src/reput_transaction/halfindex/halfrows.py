@@ -8,8 +8,6 @@ import attrs
 
 from reput_transaction.layout import ENDED, OPEN, SUPERSEDED, UNDECIDED
 
-__all__ = ["Group", "HalfRow", "HalfRows"]
-
 
 @attrs.define(eq=False, repr=False)
 class Group:

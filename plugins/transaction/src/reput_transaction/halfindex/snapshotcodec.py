@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from reput_transaction.halfindex.halfindex import HalfIndex
 
-__all__ = ["check_snapshot", "decode_snapshot", "encode_snapshot"]
-
 
 def encode_snapshot(index: HalfIndex, resume_offset: int) -> bytes:
     """Return the state of ``index`` before the record at ``resume_offset``."""

@@ -11,8 +11,6 @@ from reput_transaction.layout import HALF_TOPIC
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
-__all__ = ["first_needed"]
-
 _TOO_SMALL = (ReadStatus.OFFSET_TOO_SMALL,)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.record import MessageView
 
-__all__ = ["HalfMessage"]
-
 QUEUE_ID_MAX = (1 << 31) - 1
 
 

@@ -47,16 +47,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_transaction.messages.halfmessage import HalfMessage
 
-__all__ = [
-    "committed_of",
-    "copy_of",
-    "final_of",
-    "given_up",
-    "half_of",
-    "is_transactional",
-    "with_properties",
-]
-
 _MARK = PROPERTY_TRANSACTIONAL.encode()
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from reput.record import Message
 from reput_transaction.layout import OP_OFFSET_DIGITS, OP_PROPERTIES, OP_TOPIC
 
-__all__ = ["op_messages", "parse_op_body"]
-
 
 def parse_op_body(body: bytes) -> list[int]:
     """Return the queue offsets that an op message names; other parts are skipped."""

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["UniqueKeys"]
-
 _LAYOUT: Final = struct.Struct(">4sH4sIH")
 _ADDRESS: Final = bytes([127, 0, 0, 1])
 

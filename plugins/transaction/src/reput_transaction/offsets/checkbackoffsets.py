@@ -15,8 +15,6 @@ from reput.files import Disk
 from reput_tools.brokerfiles import BrokerDocument
 from reput_transaction.offsets.offsetfile import HALF_KEY, OP_KEY, check, fill_in, offset_in
 
-__all__ = ["CheckBackOffsets"]
-
 DIRECTORY: Final = "config"
 FILE_NAME: Final = "consumerOffset.json"
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 from reput_tools.brokerfiles import BareKey, offsets_of, section_of, table_of
 from reput_transaction.layout import HALF_TOPIC, OP_TOPIC, SYSTEM_GROUP
 
-__all__ = ["check", "fill_in", "offset_in"]
-
 HALF_KEY: Final = f"{HALF_TOPIC}@{SYSTEM_GROUP}"
 OP_KEY: Final = f"{OP_TOPIC}@{SYSTEM_GROUP}"
 _TABLE: Final = "offsetTable"

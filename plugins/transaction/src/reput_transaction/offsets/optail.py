@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["OpTail"]
-
 _ENTRIES_MAX = 4096
 
 

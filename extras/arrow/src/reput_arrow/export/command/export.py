@@ -18,8 +18,6 @@ from reput_tools.cli.kit import CheckedPath, jobs_option, json_option, with_debu
 if TYPE_CHECKING:
     from reput_arrow.export.exporter.exportrequest import Exported
 
-__all__ = ["export"]
-
 _COMPRESSIONS = ("zstd", "gzip", "none", "snappy", "lz4")
 _ONE_FILE = frozenset(
     {".db", ".duckdb", ".gz", ".ods", ".sqlite", ".tar", ".tgz", ".xls", ".xlsx", ".zip"}

@@ -6,7 +6,6 @@ import click
 
 from reput_tools.cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 
-__all__ = ["import_"]
 _JSON = {
     "store": "the new store's directory",
     "record_count": "messages",

@@ -20,8 +20,6 @@ from reput_tools.cli.kit import (
     warn,
 )
 
-__all__ = ["end_with_damage", "failures", "warn_of_damage"]
-
 _CODES: Final = {
     "DAMAGED": ExitCode.DAMAGED,
     "DATA_LOSS": ExitCode.DAMAGED,

@@ -8,8 +8,6 @@ import click
 
 from reput_tools.cli.kit import read_time
 
-__all__ = ["corrupt_option", "since_option", "topics_option", "until_option"]
-
 topics_option: Final = click.option(
     "-t",
     "--topic",

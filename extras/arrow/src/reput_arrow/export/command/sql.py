@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from reput_arrow.export.sqlquery.database import Database
     from reput_arrow.export.sqlquery.logtable import Selected
 
-__all__ = ["sql"]
-
 _MEMORY_MIN = 64 << 20
 _INPUT_MAX = 1 << 20  # characters
 _EXAMPLES = """\b

@@ -6,8 +6,6 @@ import re
 
 import attrs
 
-__all__ = ["Lines"]
-
 # DuckDB's own sets of characters.
 _BLANK = r"\t-\r \xa0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"
 _LETTER = r"A-Za-z_\x80-\U0010ffff"

@@ -14,8 +14,6 @@ import click
 from reput_arrow.export.command.sqllines import Lines
 from reput_tools.cli.kit import FORMS, Failure
 
-__all__ = ["parts_of", "prompt"]
-
 _ENDS = frozenset({"exit", "quit", "\\q", ".quit", ".exit"})
 _ASKS_FOR_HELP = frozenset({"help", "?", "\\?", "\\h", ".help"})
 _QUERIES = {".tables": "SHOW TABLES", ".schema": "DESCRIBE messages"}

@@ -9,8 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["COMPRESSIONS", "FORMS", "PARTS", "ExportRequest", "Exported"]
-
 FORMS: Final = ("parquet", "jsonl", "csv")
 PARTS: Final = ("topic", "queue", "day", "hour")
 """What directories of an export may be made by."""

@@ -14,8 +14,6 @@ from reput_arrow.export.exporter.jsontexts import (
     readable_bodies,
 )
 
-__all__ = ["Writer", "open_writer", "suffix_of"]
-
 _ENDS: Final = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 ENCODING_COLUMN: Final = "body_encoding"
 """Column beside a body that is text: how the text is to be read."""

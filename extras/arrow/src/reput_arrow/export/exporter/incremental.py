@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["STATE", "Reached", "State", "locked", "name_of", "plan_increment", "read_state"]
-
 STATE: Final = "_state.json"
 _FORMAT: Final = 1
 _LOCK: Final = "_lock"

@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-__all__ = ["joined_words", "json_lines", "json_maps", "readable_bodies"]
-
 _SCALARS: Final = {text: pa.scalar(text) for text in ('"', "", ",", "[", "]", "{", "}", "}\n")}
 _NULL: Final = pa.scalar("null")
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))

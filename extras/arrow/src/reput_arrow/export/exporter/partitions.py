@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["COLUMNS_OF_PARTS", "parts_of"]
-
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 _SMALL: Final = 1 << 15

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_arrow.export.exporter.fileformats import Writer
     from reput_arrow.reader.readtasks import Task
 
-__all__ = ["Written", "beside", "file_columns", "place_of", "write_task"]
-
 GROUP_SIZE: Final = 32 << 20
 """Bytes of a row group, about, before it is compressed."""
 HELD_SIZE: Final = 128 << 20

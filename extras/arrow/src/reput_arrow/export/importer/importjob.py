@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.logwriter.publication.publish import Published
 
-__all__ = ["import_"]
-
 _NAMES: Final = frozenset(each.name for each in INPUT_COLUMNS)
 
 

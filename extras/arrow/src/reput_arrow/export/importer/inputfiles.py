@@ -11,8 +11,6 @@ from pyarrow import fs
 
 from reput_arrow.codederrors import CodedError
 
-__all__ = ["Source", "find_sources"]
-
 _FORMS: Final = re.compile(r"\.(parquet|jsonl|ndjson|csv)(?:\.gz|\.zst)?$")
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})-")
 _NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"

@@ -16,8 +16,6 @@ from reput_arrow import INPUT_COLUMNS
 from reput_arrow.codederrors import CodedError
 from reput_arrow.export.importer.inputfiles import Source
 
-__all__ = ["BATCH_ROWS", "rows_of"]
-
 BATCH_ROWS: Final = 4_096
 _LINE_MAX: Final = 256 << 20
 _BLOCK_SIZE: Final = 64 << 20

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.export.importer.inputfiles import Source
 
-__all__ = ["merged"]
-
 _KEY: Final = "physical_offset"
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["Answer", "Database"]
-
 TABLE: Final = "messages"
 _ROWS: Final = 1_000  # of a batch of the answer
 _QUERY: Final = "SELECT"  # DuckDB's kind of statement; also of FROM, DESCRIBE and SUMMARIZE

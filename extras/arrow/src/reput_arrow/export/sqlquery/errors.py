@@ -9,8 +9,6 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["QueryError", "is_refusal", "reason_of"]
-
 _NO_TABLE = r"Catalog Error: Table with name (.+) does not exist"
 _REFUSALS = ("BinderException", "CatalogException", "ParserException", "PermissionException")
 

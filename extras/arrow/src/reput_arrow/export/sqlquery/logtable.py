@@ -15,8 +15,6 @@ from reput_arrow.reader.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COL
 if TYPE_CHECKING:
     from reput_arrow.scanner.scanrequest import Moment, Paths
 
-__all__ = ["Selected", "Source"]
-
 _BATCH_SIZE: Final = 4 << 20
 _NAMES: Final = (*(each.name for each in COLUMNS), STORE_COLUMN, BROKER_COLUMN)
 _WITHOUT_ZONE: Final = pa.timestamp("ms")

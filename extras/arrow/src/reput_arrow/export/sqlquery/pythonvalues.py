@@ -7,8 +7,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
-__all__ = ["values_of"]
-
 
 def values_of(column: pa.Array) -> list[Any]:
     """Return the values of a column; a map is a dict, and times have microseconds at most."""

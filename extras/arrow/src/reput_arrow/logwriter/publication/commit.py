@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "abort_write",
-    "commit_write",
-    "intent_of",
-    "publish_write",
-]
-
 
 def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
     """Publish what the tasks have written; on the driver, when all of them are done.

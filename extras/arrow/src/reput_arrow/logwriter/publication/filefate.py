@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput_arrow.logwriter.publication.journal import Intent
     from reput_arrow.logwriter.staging.writetasks import Segment
 
-__all__ = ["FileFate", "mark_of"]
-
 _MARK_SIZE: Final = 64 << 10
 """Bytes of a record that are enough to know it by: its places, its times and more stand first."""
 

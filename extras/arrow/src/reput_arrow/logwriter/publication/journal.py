@@ -22,8 +22,6 @@ from reput_arrow.logwriter.stagingdirectories import is_name, spark_directory
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["Intent", "PublishedWrite", "load_writes", "note_write"]
-
 _FORMAT: Final = 1
 _KEPT: Final = 1_000
 """Writes that are listed; those without a name of their own go first, then the oldest."""

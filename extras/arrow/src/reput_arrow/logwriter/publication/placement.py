@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Placement"]
-
 
 @attrs.frozen(eq=False)
 class Placement:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput.files import Disk, Entry
     from reput_tools.offline import ClosedStore
 
-__all__ = ["PublicationTarget", "log_directory", "standing"]
-
 _TRIES: Final = 5
 
 

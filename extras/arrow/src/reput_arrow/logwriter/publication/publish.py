@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Published", "publish", "settle_earlier"]
-
 
 @attrs.frozen
 class Published:

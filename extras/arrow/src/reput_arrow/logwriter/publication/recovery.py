@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["settle", "take_back"]
-
 
 def settle(intent: Intent, placing: Placement) -> bool:
     """Finish a write that was cut short, or take it back where nothing of it is in the log.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import reput
     from reput.files import Disk
 
-__all__ = ["refuse_damaged", "refuse_foreign", "refuse_open", "refuse_overwriting"]
-
 
 def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
     """Refuse a place where something is, unless a write called ``name`` has made it."""

@@ -39,8 +39,6 @@ from reput_arrow.logwriter.staging.writetasks import Segment, TaskWritten
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["NumberTask", "number", "number_file"]
-
 _PLACES_DTYPE: Final = np.dtype([("queue_offset", ">i8"), ("physical_offset", ">i8")])
 """Two fields of `reput.record.layout.HEADER_DTYPE` that stand side by side."""
 _PLACE: Final = place_of("queue_offset")

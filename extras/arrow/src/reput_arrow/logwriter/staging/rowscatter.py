@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.logwriter.staging.writetasks import WritePlan
 
-__all__ = ["Part", "Rows", "gather", "part_of", "place_of", "scatter"]
-
 
 @attrs.frozen(eq=False)
 class Rows:

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from reput.record import Prepared
     from reput_arrow.logwriter.staging.writetasks import WritePlan
 
-__all__ = ["SegmentWriter", "write_task"]
-
 
 def write_task(
     plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch], disk: Disk

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["NO_ORDINAL", "SIDECAR_DTYPE", "SIDECAR_SUFFIX", "first_ordinals", "sidecar_parts"]
-
 SIDECAR_DTYPE: Final = np.dtype(
     [
         ("size", "<u4"),  # bytes, of the record

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from reput.plugin import PutInterest
     from reput_arrow.logwriter.writeoptions import WriteOptions
 
-__all__ = ["Segment", "TaskWritten", "WritePlan"]
-
 
 @attrs.frozen(kw_only=True)
 class WritePlan:

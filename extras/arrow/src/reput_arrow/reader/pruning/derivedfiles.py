@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
     from reput_consumequeue.queueextents import QueueExtent
 
-__all__ = ["DerivedFiles", "DoubtError", "derived_files"]
-
 _FILES_OPEN: Final = 16
 
 

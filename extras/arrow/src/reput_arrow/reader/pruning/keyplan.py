@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_arrow.reader.pruning.derivedfiles import DerivedFiles
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["plan_key"]
-
 PLUGIN: Final = "index"
 _CHAIN_MAX: Final = 1 << 14  # items of a chain above which all items are read instead
 _BLOCK: Final = 204  # items of one read

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["prune"]
-
 logger = logging.getLogger(__name__)
 
 

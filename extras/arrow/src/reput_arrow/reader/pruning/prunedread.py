@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["KeyPlaces", "Pruned", "QueueRange", "QueueRanges", "without"]
-
 
 @attrs.frozen
 class QueueRange:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_arrow.reader.pruning.derivedfiles import DerivedFiles
     from reput_arrow.reader.selection import Selection
 
-__all__ = ["plan_queues"]
-
 PLUGIN: Final = "consumequeue"
 SCAN_FROM: Final = 8
 """A scan of all bytes is cheaper than reading one record of so many by its place."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.reader.pruning.derivedfiles import DerivedFiles
 
-__all__ = ["QueueUnits", "check_units", "queue_ids_of"]
-
 _QUEUE_ID_MAX: Final = (1 << 31) - 1
 _NEAR: Final = 32  # units on either side that are looked at where halving ends
 _TRIES: Final = 4

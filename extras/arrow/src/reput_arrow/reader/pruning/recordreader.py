@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_arrow.logs.logplace import LogPlace
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["Left", "PartReader"]
-
 logger = logging.getLogger(__name__)
 
 _READ_COUNT: Final = 8_192

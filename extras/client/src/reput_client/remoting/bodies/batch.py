@@ -20,8 +20,6 @@ import attrs
 
 from reput_client.remoting.errors import BodyError
 
-__all__ = ["BatchEntry", "decode_batch", "encode_batch"]
-
 _START: Final = struct.Struct(">iiiii")  # size, magic, crc, flag, body size
 _PROPERTIES_SIZE: Final = struct.Struct(">h")
 _SMALLEST: Final = _START.size + _PROPERTIES_SIZE.size

@@ -17,8 +17,6 @@ from reput_tools.brokerfiles import (
     text_of,
 )
 
-__all__ = ["BodyObject"]
-
 _REQUIRED: Final[Any] = object()
 
 

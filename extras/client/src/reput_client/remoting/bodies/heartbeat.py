@@ -12,8 +12,6 @@ import attrs
 from reput_client.remoting.bodies.bodyobject import BodyObject
 from reput_client.remoting.bodies.loosejson import write_body
 
-__all__ = ["ConsumerData", "Heartbeat", "Subscription", "subscription_of"]
-
 CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS: Final = ("BROADCASTING", "CLUSTERING")
 CONSUME_FROM: Final = (

@@ -15,8 +15,6 @@ from reput_client.remoting.bodies.loosejson import write_body
 from reput_client.remoting.bodies.queuename import QueueName, queue_of
 from reput_client.remoting.errors import BodyError
 
-__all__ = ["QueueLocks", "decode_locked", "encode_locked"]
-
 _LOCKED: Final = "lockOKMQSet"
 
 

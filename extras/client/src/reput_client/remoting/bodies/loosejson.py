@@ -17,8 +17,6 @@ from reput_client.remoting.bodies.queuename import QueueName, queue_of
 from reput_client.remoting.errors import BodyError
 from reput_tools.brokerfiles import read_loosely
 
-__all__ = ["parse_body", "write_body"]
-
 _plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 # NaN and Infinity count as null, as in RocketMQ.

@@ -18,15 +18,6 @@ from reput_client.remoting.bodies.loosejson import write_body
 from reput_client.remoting.bodies.queuename import QueueName
 from reput_client.remoting.errors import BodyError
 
-__all__ = [
-    "AckedQueue",
-    "AssignmentOf",
-    "ModeOf",
-    "decode_acks",
-    "encode_acks",
-    "encode_assignments",
-]
-
 _MODES: Final = ("PULL", "POP")
 _MODELS: Final = ("BROADCASTING", "CLUSTERING")
 _BITS_MAX: Final = 1 << 16

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from reput_tools.brokerfiles import integer_of, member_of, text_of
 
-__all__ = ["QueueName", "queue_of"]
-
 
 class QueueName(NamedTuple):
     """A queue; equal to the consumer plugin's tuple of the same members."""

@@ -17,8 +17,6 @@ from reput_client.remoting.bodies.bodyobject import BodyObject
 from reput_client.remoting.bodies.loosejson import write_body
 from reput_client.remoting.errors import BodyError
 
-__all__ = ["FILTER_TYPES", "Registration", "TopicSettings", "data_version_of", "topic_settings_of"]
-
 _WHAT: Final = "registration of a broker"
 _SIZE: Final = struct.Struct(">i")
 _UNPACKED_SIZE_MAX: Final = 64 << 20

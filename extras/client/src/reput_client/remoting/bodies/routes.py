@@ -13,8 +13,6 @@ from reput_client.remoting.bodies.bodyobject import BodyObject
 from reput_client.remoting.bodies.loosejson import write_body
 from reput_client.remoting.errors import BodyError
 
-__all__ = ["MASTER_ID", "BrokerData", "ClusterInfo", "QueueData", "TopicRoute"]
-
 MASTER_ID = 0
 _CLUSTER = "cluster info"
 

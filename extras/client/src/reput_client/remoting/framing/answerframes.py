@@ -12,8 +12,6 @@ from reput_client.remoting.command import RESPONSE, Command
 from reput_client.remoting.framing.frames import FRAME_START
 from reput_client.remoting.framing.jsonheader import encode_json
 
-__all__ = ["AnswerFrames"]
-
 _NUMBER: Final = 2_000_000_011  # stands where the request's number goes
 
 

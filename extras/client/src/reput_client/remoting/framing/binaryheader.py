@@ -19,8 +19,6 @@ from reput_client.remoting.command import Command
 from reput_client.remoting.errors import FrameError
 from reput_client.remoting.peerlanguage import Language
 
-__all__ = ["decode_binary", "encode_binary"]
-
 HEADER_START: Final = 8  # bytes of a frame before its header
 _FIXED: Final = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark size
 _SIZE: Final = struct.Struct(">i")

@@ -23,8 +23,6 @@ from reput_client.remoting.errors import FrameError
 from reput_client.remoting.framing.binaryheader import decode_binary, encode_binary
 from reput_client.remoting.framing.jsonheader import decode_json, encode_json
 
-__all__ = ["FRAME_SIZE_MAX", "FrameReader", "HeaderKind", "encode_frame"]
-
 FRAME_SIZE_MAX: Final = 16 << 20
 """Bytes of the longest frame that RocketMQ reads, its length included."""
 

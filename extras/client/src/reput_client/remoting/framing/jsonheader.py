@@ -17,8 +17,6 @@ from reput_client.remoting.errors import FrameError
 from reput_client.remoting.peerlanguage import Language
 from reput_tools.brokerfiles import integer_of, name_of, read_loosely, text_of
 
-__all__ = ["decode_json", "encode_json"]
-
 HEADER_START: Final = 8  # bytes of a frame before its header
 _LANGUAGES: Final = Language.__members__
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

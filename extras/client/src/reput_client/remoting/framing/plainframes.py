@@ -18,8 +18,6 @@ from reput_client.remoting.framing.binaryheader import decode_binary
 from reput_client.remoting.framing.frames import FRAME_START
 from reput_client.remoting.peerlanguage import Language
 
-__all__ = ["plain_command", "plain_values"]
-
 _KIND_SHIFT: Final = 24
 _HEADER_LENGTH_MAX: Final = (1 << _KIND_SHIFT) - 1
 _LENGTH_SIZE: Final = 4

@@ -30,15 +30,6 @@ import attrs
 
 from reput_client.remoting.errors import TransferError
 
-__all__ = [
-    "NOTHING_REPORTED",
-    "Transfer",
-    "TransferReader",
-    "encode_report",
-    "encode_transfer",
-    "last_report",
-]
-
 REPORT: Final = struct.Struct(">q")
 HEADER: Final = struct.Struct(">qi")  # physical offset, size
 

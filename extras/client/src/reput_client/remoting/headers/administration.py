@@ -9,23 +9,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "AclVersionAnswer",
-    "CloneOffsets",
-    "ConsumeStatsOf",
-    "ConsumeTimesOf",
-    "CorrectionOf",
-    "CreateTopic",
-    "DeleteGroup",
-    "GroupNamed",
-    "HaInfo",
-    "QueueEntries",
-    "ResumeCheck",
-    "StatsOf",
-    "TopicOf",
-    "VersionAnswer",
-]
-
 
 @attrs.frozen(kw_only=True)
 class CreateTopic:

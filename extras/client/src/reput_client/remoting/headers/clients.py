@@ -11,16 +11,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "ConsumeDirectly",
-    "ConsumerStatus",
-    "GroupOf",
-    "ProducerGroupOf",
-    "ResetOffset",
-    "RunningInfo",
-    "Unregister",
-]
-
 
 @attrs.frozen(kw_only=True)
 class Unregister:

@@ -18,8 +18,6 @@ import attrs
 
 from reput_client.remoting.errors import HeaderError
 
-__all__ = ["Int", "Long", "read_header", "write_header"]
-
 Int = Annotated[int, 32]
 Long = Annotated[int, 64]
 

@@ -9,15 +9,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "LiteClientOf",
-    "LiteGroupOf",
-    "LitePop",
-    "LiteTopicOf",
-    "LiteUnsubscribed",
-    "LiteWake",
-]
-
 
 @attrs.frozen(kw_only=True)
 class LitePop:

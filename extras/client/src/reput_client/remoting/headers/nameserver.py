@@ -11,24 +11,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "BrokerAlive",
-    "BrokerNamed",
-    "ClusterOf",
-    "DataVersionAnswer",
-    "Entry",
-    "EntryAnswer",
-    "EntryOf",
-    "MemberGroup",
-    "NamespaceOf",
-    "RegisterAnswer",
-    "RegisterBroker",
-    "TopicRouteOf",
-    "UnregisterBroker",
-    "WipedAnswer",
-    "WritableAnswer",
-]
-
 
 @attrs.frozen(kw_only=True)
 class TopicRouteOf:

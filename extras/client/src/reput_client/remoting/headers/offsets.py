@@ -9,15 +9,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "GroupOffset",
-    "OffsetAnswer",
-    "OffsetByTime",
-    "QueueOf",
-    "TimestampAnswer",
-    "UpdateGroupOffset",
-]
-
 
 @attrs.frozen(kw_only=True)
 class GroupOffset:

@@ -9,18 +9,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "Ack",
-    "ChangeInvisible",
-    "ChangeInvisibleAnswer",
-    "Notification",
-    "NotificationAnswer",
-    "PollingInfo",
-    "PollingInfoAnswer",
-    "Pop",
-    "PopAnswer",
-]
-
 
 @attrs.frozen(kw_only=True)
 class Pop:

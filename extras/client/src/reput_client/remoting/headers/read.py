@@ -11,8 +11,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = ["Pull", "PullAnswer", "PullFlag", "PullForbidden", "Query", "QueryAnswer", "View"]
-
 
 class PullFlag(IntFlag):
     """Bits of `Pull.sys_flag`."""

@@ -11,16 +11,6 @@ import attrs
 
 from reput_client.remoting.headers.fields import Int, Long
 
-__all__ = [
-    "CheckTransaction",
-    "EndTransaction",
-    "PushReply",
-    "Send",
-    "SendAnswer",
-    "SendBack",
-    "SendShort",
-]
-
 
 @attrs.frozen(kw_only=True)
 class Send:

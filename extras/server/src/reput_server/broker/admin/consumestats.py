@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.broker.clients.groupregistry import GroupRegistry
 
-__all__ = ["consumption"]
-
 
 def consumption(
     context: BrokerContext, groups: GroupRegistry, group: str, wanted: Iterable[str]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DeleteHandlers"]
-
 
 @attrs.frozen(eq=False)
 class DeleteHandlers:

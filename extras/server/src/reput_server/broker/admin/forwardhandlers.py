@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ForwardHandlers"]
-
 _SECONDS: Final = 10.0
 _STATUS_SECONDS: Final = 5.0
 _ANSWERS_FROM: Final = 62

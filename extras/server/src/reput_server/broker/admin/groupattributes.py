@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reput_client.remoting import BodyObject
 
-__all__ = ["changed_attributes"]
-
 _BOOLEANS: Final = frozenset({"true", "false"})
 _LONG_MAX: Final = (1 << 63) - 1
 _LENGTH_MAX: Final = 255

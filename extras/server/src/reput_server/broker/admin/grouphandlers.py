@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["GroupHandlers"]
-
 
 @attrs.frozen(eq=False)
 class GroupHandlers:

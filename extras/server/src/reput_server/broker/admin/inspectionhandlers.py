@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["InspectionHandlers"]
-
 _ENTRIES_MAX: Final = 1_024
 _BYTES_MAX: Final = 8 << 20
 _LONG_MAX: Final = (1 << 63) - 1

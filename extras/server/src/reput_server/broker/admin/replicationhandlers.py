@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["ReplicationHandlers"]
-
 _CHECK_FILE: Final = "timercheck"
 _CHECK_SIZE: Final = 56
 """Seven numbers of eight bytes: ``TimerCheckpoint.encode``."""

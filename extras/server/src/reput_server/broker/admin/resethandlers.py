@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["ResetHandlers"]
-
 _TOLD_BY_PULLS: Final = version_number(5, 0, 0) - 1
 """Version from which on a tool expects brokers to give new offsets in answers to pulls."""
 _ALL_QUEUES: Final = -1

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["TopicHandlers"]
-
 _KIND: Final = "queue.type"
 _PLAIN: Final = "SimpleCQ"
 _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {

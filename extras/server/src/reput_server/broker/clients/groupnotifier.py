@@ -15,8 +15,6 @@ from reput_client.remoting import Command, GroupOf, RequestCode
 if TYPE_CHECKING:
     from reput_server.wire.interfaces import Connection
 
-__all__ = ["GroupNotifier"]
-
 _PAUSE_SECONDS: Final = 0.1
 _SAVED_SECONDS: Final = 0.5
 """Pauses that were not made count for so long: a few notices are always sent at once."""

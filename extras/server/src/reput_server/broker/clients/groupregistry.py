@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Client", "ConsumerGroup", "GroupRegistry"]
-
 EXPIRY_MS: Final = 120_000
 BROADCASTING: Final = "BROADCASTING"
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["MemberHandlers"]
-
 _GROUPS_MAX: Final = 1_000
 _TOPICS_MAX: Final = 10_000
 

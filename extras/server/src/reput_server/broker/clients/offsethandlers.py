@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["OffsetHandlers"]
-
 
 @attrs.frozen(eq=False)
 class OffsetHandlers:

@@ -22,8 +22,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_consumer import MessageQueue
 
-__all__ = ["PendingResets"]
-
 Key = tuple[str, str, int]
 """Group, topic and queue id."""
 

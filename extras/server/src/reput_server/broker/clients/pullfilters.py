@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.broker.clients.groupregistry import GroupRegistry
 
-__all__ = ["Filters"]
-
 _KEPT: Final = 1_000
 _KEPT_SIZE: Final = 10_000  # characters; a longer expression is read each time
 _SUBSCRIPTION: Final = int(PullFlag.SUBSCRIPTION)

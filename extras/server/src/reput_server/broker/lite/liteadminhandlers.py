@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["LiteAdminHandlers"]
-
 _SHOWN_MAX: Final = 10_000
 _ALL_LIGHT: Final = "%LMQ%"
 _NONE: Final = -1

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput_consumer import GroupSettings
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["ACTIONS", "LiteAskError", "LiteChange", "LiteChanges", "OffsetOption"]
-
 ADD: Final = "PARTIAL_ADD"
 REMOVE: Final = "PARTIAL_REMOVE"
 ADD_ALL: Final = "COMPLETE_ADD"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LiteExpiry"]
-
 _MINUTE_MS: Final = 60_000
 _LEAST_MS: Final = 15 * _MINUTE_MS
 """No lite topic expires sooner, and none in the first time after a start (``minLiteTTl``)."""

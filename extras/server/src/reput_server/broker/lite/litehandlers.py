@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Connection, Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["LiteHandlers"]
-
 _COUNT_MAX: Final = 32
 _BYTES: Final = 4 << 20
 _ATTEMPT_LENGTH: Final = 200

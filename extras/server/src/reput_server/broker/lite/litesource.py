@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LiteSource"]
-
 
 @attrs.frozen(eq=False)
 class LiteSource:

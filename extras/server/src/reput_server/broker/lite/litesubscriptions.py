@@ -22,8 +22,6 @@ from reput.errors import ReputError
 if TYPE_CHECKING:
     from reput_consumer import PopService
 
-__all__ = ["LiteClient", "LiteQuotaError", "LiteSubscriptions"]
-
 _ALL_MAX: Final = 100_000
 """Subscriptions of all clients (``maxLiteSubscriptionCount``)."""
 _CLIENTS_MAX: Final = 10_000

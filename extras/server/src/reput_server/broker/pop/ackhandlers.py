@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["AckHandlers"]
-
 _VOID: Final = "the handle is void: the message was handed out again, or is done"
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["AssignHandlers"]
-
 _STRATEGIES: Final = {each.name: each for each in (Average(), Circle())}
 _ANY: Final = -1
 """In the place of a queue id: any queue of the broker."""

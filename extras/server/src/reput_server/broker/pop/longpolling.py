@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_consumer import Popped, PopRequest, PopService
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["PollsFullError", "PopLongPolling", "PopSource", "Share", "size_of"]
-
 _MOST: Final = 10_000
 """A client that waits over gRPC needs other calls, too, and those at once are limited."""
 _MESSAGE_BYTES: Final = 5 << 20

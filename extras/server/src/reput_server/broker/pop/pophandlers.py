@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["INVISIBLE_MAX_MS", "PopHandlers"]
-
 _COUNT_MAX: Final = 32
 _BYTES: Final = 4 << 20
 """Bytes of one answer's messages; further ones are left to the next request."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Ack, AckedQueue, ChangeInvisible
     from reput_consumer import Popped, PopService
 
-__all__ = ["answer_of", "handle_of", "handles_of", "topic_of"]
-
 _NORMAL: Final = "0"
 _RETRY: Final = "1"
 _KINDS: Final = (_NORMAL, _RETRY)

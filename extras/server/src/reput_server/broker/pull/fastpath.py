@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PullFastPath"]
-
 _TEXTS: Final = ("consumerGroup", "topic", "subscription", "expressionType", "liteTopic")
 _NUMBERS: Final = (
     "queueId",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_consumer import MessageQueue
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["LogGrowth"]
-
 _PAUSE_SECONDS: Final = 0.1
 _PAUSE_TIMES: Final = 9
 """A pause is at least this many times as long as the look before it: many queues take long."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.wire.interfaces import Connection
 
-__all__ = ["HeldPull", "PullLongPolling"]
-
 _WAITER: Final = "reput-serve"
 _TRY_AGAIN_SECONDS: Final = 1.0
 

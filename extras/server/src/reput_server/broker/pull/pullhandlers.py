@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Connection
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["CODES", "PullHandlers"]
-
 _COUNT_MAX: Final = 1_024
 _BYTES: Final = 256 << 10
 _BYTES_MAX: Final = 4 << 20

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["QueryHandlers"]
-
 _UNIQUE: Final = "_UNIQUE_KEY_QUERY"
 _UNIQUE_COUNT: Final = 32
 _COUNT_MAX: Final = 1_000

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DurableAnswers", "Kept", "is_late"]
-
 _SLOW_FLUSH_SECONDS: Final = 0.0005
 """Only after a flush that took longer the next one waits for producers, half as long as it took."""
 _LONGEST_GATHER_SECONDS: Final = 0.001

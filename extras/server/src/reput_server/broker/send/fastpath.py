@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Command
     from reput_server.broker.send.fastpathrequest import FastPathRequest
 
-__all__ = ["BODY_MAX", "Lane", "LaneSizes", "SendFastPath", "Taken", "send_lane"]
-
 BODY_MAX: Final = 64 << 10
 """Bytes of a body that is copied while nobody else does anything."""
 _PLAIN_KEY: Final = re.compile(r"[ !#-\[\]-~]*")

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from reput_client.remoting import RequestCode
 from reput_server.broker.send.sendhandlers import PREPARED
 
-__all__ = ["CODES", "END", "UNUSUAL", "FastPathRequest", "ordinary_send"]
-
 END: Final = "\x02"
 UNUSUAL: Final = (
     "TRAN_MSG", "DELAY", "TIMER_", "POP_CK", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput_server.broker.send.sendbatcher import SendBatcher
     from reput_server.wire.interfaces import Connection, FromBytes, FromSockets, Socket
 
-__all__ = ["FastPathSwitch", "answer_frames", "lane_facts"]
-
 _UNUSUAL: Final = (*(part.encode() for part in UNUSUAL), b"INNER_", b"\0")
 """Of what is stored, `reput` acts on the last two."""
 

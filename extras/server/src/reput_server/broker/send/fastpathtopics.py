@@ -14,8 +14,6 @@ from reput_server.errors import Refusal
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["FastPathTopics"]
-
 
 @attrs.define(eq=False, repr=False)
 class FastPathTopics:

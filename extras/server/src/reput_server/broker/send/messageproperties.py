@@ -14,16 +14,6 @@ from reput.record import encode_properties, parse_properties
 from reput_client.remoting import ResponseCode
 from reput_server.errors import Refusal
 
-__all__ = [
-    "KEY",
-    "PRIORITY",
-    "SIZE_MAX",
-    "TRACED",
-    "MessageProperties",
-    "is_of_other_type",
-    "priority_of",
-]
-
 TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 """Fields of each answer to a send, and properties of what is stored."""
 KEY: Final = "UNIQ_KEY"

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["ReplyHandlers"]
-
 _SECONDS: Final = 10.0
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_server.broker.send.durableanswers import DurableAnswers
     from reput_server.broker.send.roundput import Places, Result, RoundPut
 
-__all__ = ["Send", "SendBatcher", "Stored"]
-
 _ROUND_BYTES: Final = 32 << 20
 _ROUND_COUNT: Final = 4_096
 _SLOW_SECONDS: Final = 0.05

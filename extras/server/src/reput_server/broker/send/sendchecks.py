@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Send
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = [
-    "check_light_queues",
-    "check_time",
-    "check_times",
-    "checked_destination",
-    "destination_of_retry",
-]
-
 _RETRIES_TOLD_FROM: Final = 121
 """The number of release 3.4.9, from which a request's limit of retries counts."""
 

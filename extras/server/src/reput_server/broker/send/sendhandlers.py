@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["PREPARED", "SendHandlers", "refused"]
-
 _T = TypeVar("_T")
 PREPARED: Final = 4
 """Bit of a message whose transaction is open."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Connection, Request
     from reput_server.wire.requestdispatcher import AtOnce
 
-__all__ = ["SynchronousSends"]
-
 _UNIQUE: Final = "UNIQ_KEY\x01"
 
 

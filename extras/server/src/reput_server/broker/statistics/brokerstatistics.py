@@ -27,16 +27,6 @@ from reput_tools.offline import is_system_topic
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = [
-    "GROUP_GET_NUMS",
-    "GROUP_GET_SIZE",
-    "KEYS_MAX",
-    "SNDBCK_PUT_NUMS",
-    "TOPIC_PUT_NUMS",
-    "TOPIC_PUT_SIZE",
-    "BrokerStatistics",
-]
-
 KEYS_MAX: Final = 10_000
 """Keys of one name; of more, those are dropped that were not counted for the longest time."""
 

@@ -9,8 +9,6 @@ import datetime as dt
 
 import attrs
 
-__all__ = ["DayTotals"]
-
 
 @attrs.define(eq=False, repr=False)
 class DayTotals:

@@ -11,8 +11,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["BOUNDS", "Latencies", "PutTimes"]
-
 BOUNDS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
     *(0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0),

@@ -6,8 +6,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["RateMeter"]
-
 _SLICE_MS: Final = 10_000
 _SPANS: Final = (1, 6, 60)
 """Slices: 10 s, 1 min, 10 min."""

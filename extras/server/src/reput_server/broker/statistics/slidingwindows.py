@@ -12,8 +12,6 @@ from __future__ import annotations
 from array import array
 from typing import Final, NamedTuple
 
-__all__ = ["SLICE_MS", "SlidingWindows", "WindowSum"]
-
 SLICE_MS: Final = 10_000
 _RINGS: Final = ((10_000, 6), (600_000, 6), (3_600_000, 24))
 """Length of a slice, ms, and slices: minute, hour, day."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-__all__ = ["WatchedPool"]
-
 ParametersT = ParamSpec("ParametersT")
 AnswerT = TypeVar("AnswerT")
 

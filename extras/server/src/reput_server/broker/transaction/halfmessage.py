@@ -12,8 +12,6 @@ from reput.record.layout import MAGIC_V1
 if TYPE_CHECKING:
     from reput.record import MessageView
 
-__all__ = ["with_destination"]
-
 _MAGIC: Final = slice(4, 8)
 _CRC_TO_QUEUE: Final = slice(8, 12)
 _AFTER_QUEUE: Final = 16

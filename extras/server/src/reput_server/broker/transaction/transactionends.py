@@ -16,8 +16,6 @@ from reput.errors import ReputError
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["TransactionEnds"]
-
 _PLUGIN: Final = "transaction"
 _ATTEMPTS: Final = 40
 _PAUSE_SECONDS: Final = 0.05

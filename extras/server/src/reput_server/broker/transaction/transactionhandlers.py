@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TransactionHandlers"]
-
 _COMMIT: Final = 8
 _ROLLBACK: Final = 12
 _UNKNOWN: Final = 0

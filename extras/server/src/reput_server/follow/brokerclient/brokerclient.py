@@ -26,8 +26,6 @@ from reput_server.follow.addresses import connect
 from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange, facts_of, range_of
 from reput_server.follow.errors import BrokerError
 
-__all__ = ["BrokerClient", "master_address"]
-
 _RECEIVE_SIZE: Final = 1 << 18
 _HEADER_SIZE_MAX: Final = 1 << 20
 _MASTER_ID: Final = 0

@@ -13,8 +13,6 @@ import attrs
 
 from reput_server.follow.errors import BrokerError
 
-__all__ = ["BrokerFacts", "LogRange", "facts_of", "range_of"]
-
 _LINES_MAX: Final = 10_000
 _FILE_SIZE_MAX: Final = (1 << 31) - 1
 _PORT_MAX: Final = 65_535

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.follower import Follower
     from reput_server.webpages.webconfig import WebConfig
 
-__all__ = ["browsed"]
-
 _ACTIONS: Final = ("suspend", "resume")
 """A replica takes no messages, offsets or topics but those of its master."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput import PluginState, Store
     from reput_server.follow.follower.follower import FollowStatus
 
-__all__ = ["Addresses", "facts_of", "line_of", "shown"]
-
 Show = Callable[["FollowStatus", "Sequence[PluginState]", float], None]
 
 _EVERY_SECONDS: Final = 1.0

@@ -21,8 +21,6 @@ from reput_tools.cli.kit import CheckedPath, json_option, path_argument, with_de
 if TYPE_CHECKING:
     from reput_client.remoting import Address
 
-__all__ = ["follow"]
-
 _EXAMPLES = """\b
 Examples:
   reput follow STORE --from broker-host:10911

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.follow.follower.follower import Follower
 
-__all__ = ["METRICS", "serving"]
-
 METRICS: Final = {
     "reput_follow_up": "1 while the follower is connected to its master.",
     "reput_follow_state": "1 for the follower's state.",

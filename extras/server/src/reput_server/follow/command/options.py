@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.follow.follower.source import AnySource
 
-__all__ = [
-    "plugins_of",
-    "read_address",
-    "read_begin",
-    "read_listen_address",
-    "read_metrics_address",
-    "serving_of",
-    "source_of",
-]
-
 _NAME_SERVER_PORT: Final = 9876
 
 

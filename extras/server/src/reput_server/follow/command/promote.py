@@ -6,7 +6,6 @@ import click
 
 from reput_tools.cli.kit import json_option, path_argument, with_debug
 
-__all__ = ["promote"]
 _JSON = {
     "store": "the store's directory",
     "master": "name of the broker that it followed",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.states import FollowEndedError
     from reput_server.webpages.webconfig import WebConfig
 
-__all__ = ["run"]
-
 _LIVE_SECONDS: Final = 0.25
 """Between two looks at signals and figures, where a line on a terminal shows these."""
 _QUIET_SECONDS: Final = 1.0

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_client.remoting import Address
 
-__all__ = ["Served", "served"]
-
 _READER: Final = "consumequeue"
 _GROUPS: Final = "consumer"
 

@@ -6,8 +6,6 @@ import contextlib
 import ctypes
 from typing import Final
 
-__all__ = ["share_heap"]
-
 _M_ARENA_MAX: Final = -8
 """Option of glibc's ``mallopt``: how many heaps there may be."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FollowStatus", "Follower"]
-
 
 @attrs.frozen(kw_only=True)
 class FollowStatus:

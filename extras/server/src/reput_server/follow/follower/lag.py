@@ -7,8 +7,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Lag", "LagMeter"]
-
 _SAMPLES_MAX: Final = 10_000
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.sharedstate import SharedState
     from reput_server.follow.follower.source import Master
 
-__all__ = ["MasterPoller"]
-
 
 @attrs.define(eq=False)
 class MasterPoller:

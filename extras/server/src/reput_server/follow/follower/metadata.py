@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_server.follow.follower.source import Master
 
-__all__ = ["save_metadata"]
-
 _FILES: Final = (
     # Offsets before topics and groups: what they are about is known then.
     (RequestCode.GET_ALL_CONSUMER_OFFSET, "consumerOffset.json", "offsetTable"),

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.sharedstate import SharedState
     from reput_server.follow.follower.source import AnySource, Connection, Master
 
-__all__ = ["Receiver"]
-
 _CORRUPT_MAX: Final = 3
 """How often bytes that hold no valid record are fetched again before the follower ends."""
 

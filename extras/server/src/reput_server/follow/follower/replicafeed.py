@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ReplicaFeed"]
-
 _PIECE_SIZE: Final = 4 << 20
 _COMPARED_SIZE: Final = 1 << 20
 

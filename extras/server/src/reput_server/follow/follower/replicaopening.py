@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.plugin import Plugin
 
-__all__ = ["following", "open_replica"]
-
 _LOG: str = "commitlog"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange
     from reput_server.follow.config import FollowConfig
 
-__all__ = ["AnySource", "Connection", "DirectorySource", "Master", "Source"]
-
 
 class Connection(Protocol):
     """Brings the bytes of a log. Used by one thread, but for `abort`."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput_server.follow.config import FollowConfig
     from reput_server.follow.follower.replicafeed import ReplicaFeed
 
-__all__ = ["Own", "check_broker", "check_range", "first_report"]
-
 _ANEW = "begin with a new directory, or with an empty one"
 
 

@@ -9,8 +9,6 @@ import attrs
 
 from reput_server.follow.errors import FollowError
 
-__all__ = ["FINAL", "FollowEndedError", "State"]
-
 
 class State(Enum):
     """What a follower is doing, or why it has ended; the value is the name that is shown."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput_server.follow.localmaster.ledgerview import LedgerView
 
-__all__ = ["DirectoryConnection"]
-
 _PIECE_SIZE: Final = 4 << 20
 _COMPARED_SIZE: Final = 4 << 10
 _HEARTBEAT_SECONDS: Final = 1.0

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Offsets = npt.NDArray[np.int64]
 
-__all__ = ["LedgerView"]
-
 _PADDING_MAGIC: Final = -1
 _REMOVED: Final = "its end cannot be read; the file was removed"
 _STEP_SIZE: Final = 1 << 20

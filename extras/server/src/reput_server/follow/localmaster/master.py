@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput_server.follow.config import FollowConfig
 
-__all__ = ["DirectoryMaster"]
-
 _LOG: Final = "commitlog"
 _DOCUMENT_SIZE_MAX: Final = 256 << 20
 

@@ -10,8 +10,6 @@ from reput_client.remoting import Address, Transfer, TransferReader, address_tex
 from reput_server.follow.addresses import connect
 from reput_server.follow.errors import BrokerError
 
-__all__ = ["HaConnection"]
-
 
 class HaConnection:
     """Used by one thread; only `abort` may be called by others."""

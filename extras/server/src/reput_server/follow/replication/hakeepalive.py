@@ -8,8 +8,6 @@ import attrs
 
 from reput_client.remoting import NOTHING_REPORTED, encode_report
 
-__all__ = ["HaKeepAlive"]
-
 
 @attrs.define(eq=False)
 class HaKeepAlive:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.clients import Clients
 
-__all__ = ["AckCalls"]
-
 _ENTRIES_MAX: Final = 4_096
 _AT_ONCE_MAX: Final = 64
 """Entries of one call that are taken on the event loop, at 8 microseconds each."""

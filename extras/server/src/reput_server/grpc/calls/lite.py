@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.clients import Clients
 
-__all__ = ["LiteCalls", "named_handle", "receipt_of", "renewed_receipt"]
-
 _BETWEEN: Final = "~"
 _SET_MAX: Final = 10_000
 _OPTIONS: Final = {

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.calls.routes import RouteCalls
     from reput_server.grpc.clients import Clients
 
-__all__ = ["ReceiveCalls", "checked_invisible_ms"]
-
 _BATCH_MAX: Final = 32
 _BATCH_BYTES: Final = 16 << 20
 """Bytes of one answer's messages in memory; further ones are left to the next request."""

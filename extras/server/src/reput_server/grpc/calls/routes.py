@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.grpc.caller import Caller
 
-__all__ = ["RouteCalls", "types_of"]
-
 _ATTRIBUTE: Final = "message.type"
 _MIXED: Final = (
     MessageType.NORMAL,

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.calls.routes import RouteCalls
 
-__all__ = ["SendCalls", "consistent_hash"]
-
 _BODY_MAX: Final = 4 << 20
 _PROPERTIES_MAX: Final = 16 << 10
 _PROPERTY_COUNT_MAX: Final = 128

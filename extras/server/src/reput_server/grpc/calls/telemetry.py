@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ClientCalls"]
-
 _BODY_MAX: Final = 4 << 20
 _BATCH: Final = 32
 _POLL_MS: Final = 20_000

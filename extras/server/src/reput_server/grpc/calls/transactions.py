@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.caller import Caller
     from reput_server.grpc.clients import Clients
 
-__all__ = ["TransactionCalls"]
-
 _COMMIT: Final = 1
 _ROLLBACK: Final = 2
 

@@ -17,8 +17,6 @@ import attrs
 if TYPE_CHECKING:
     from reput_server.config import Limits
 
-__all__ = ["AnswerMemory", "AnswerShare"]
-
 _LOOK_SECONDS: Final = 1.0
 """How often a call that waits for the memory of all looks for a connection to cut."""
 

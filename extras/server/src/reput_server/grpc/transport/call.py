@@ -11,8 +11,6 @@ import attrs
 from reput_server.grpc.transport.framing import CallError, Messages, RpcStatus
 from reput_server.grpc.transport.methods import CallHead, Method
 
-__all__ = ["Call"]
-
 _UNREAD_MAX: Final = 1_000
 """Messages of one request that wait until the service reads them."""
 _END: Final = None

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Connection", "Host"]
-
 _STREAMS: Final = 1_000
 """Calls at once."""
 _HEADER_SIZE: Final = 32 << 10

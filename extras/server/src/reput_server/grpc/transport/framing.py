@@ -15,18 +15,6 @@ import attrs
 from reput_server.grpc.transport.http2 import Fields
 from reput_server.grpc.transport.inflation import INFLATE_MAX, Inflation, InflationError
 
-__all__ = [
-    "HEADERS",
-    "MESSAGE_MAX",
-    "CallError",
-    "Messages",
-    "RpcStatus",
-    "framed",
-    "only_message",
-    "seconds_of",
-    "trailers",
-]
-
 MESSAGE_MAX: Final = 16 << 20
 """Bytes of one message of a request. A body has 4 MiB at most, and one call may have several."""
 _AT_ONCE_MAX: Final = 2 * MESSAGE_MAX

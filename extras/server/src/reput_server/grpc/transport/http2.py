@@ -32,8 +32,6 @@ from hyperframe.frame import GoAwayFrame
 
 from reput.engine import compiled
 
-__all__ = ["DRAINED", "ENDED", "RESET", "Fields", "Found", "Happened", "Http2Connection"]
-
 ENDED: Final = 1
 """The request has no more bytes."""
 RESET: Final = 2

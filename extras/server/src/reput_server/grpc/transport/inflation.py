@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["INFLATE_MAX", "Inflation", "InflationError"]
-
 INFLATE_MAX: Final = 1 << 20
 """Bytes that one turn of the event loop decompresses: one or two milliseconds."""
 _INPUT: Final = 64 << 10

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from reput_server.grpc.transport.methods import Method
     from reput_server.wire.encryption import Encryption
 
-__all__ = ["Listener"]
-
 _CALLS: Final = 20_000
 """At once; further ones are refused."""
 _SWEEP_SECONDS: Final = 10.0

@@ -12,8 +12,6 @@ from reput_server.grpc.transport.framing import CallError, RpcStatus
 if TYPE_CHECKING:
     from reput_server.grpc.transport.answermemory import AnswerShare
 
-__all__ = ["CallHead", "Method"]
-
 
 @attrs.frozen
 class CallHead:

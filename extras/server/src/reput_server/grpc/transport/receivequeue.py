@@ -14,8 +14,6 @@ from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["AT_ONCE", "ReceiveQueue", "Slices"]
-
 AT_ONCE: Final = 4 << 10
 """Bytes that are taken at once: a few requests."""
 _FIRST: Final = 16 << 10

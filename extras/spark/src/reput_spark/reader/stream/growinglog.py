@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
     from reput_arrow.logs.logplace import LogPlace
 
-__all__ = [
-    "beginning_of",
-    "end_behind",
-    "find_stream_logs",
-    "key_of",
-    "limited_end",
-    "settled_key",
-]
-
 
 def key_of(place: LogPlace) -> str:
     """Return the name of a log in an offset: the path of its files, or of the one file."""

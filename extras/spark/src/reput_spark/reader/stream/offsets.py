@@ -23,8 +23,6 @@ from reput_spark.reader.stream.growinglog import settled_key
 if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
 
-__all__ = ["Last", "Places", "StreamOffset", "is_same_log", "last_record"]
-
 Places: TypeAlias = dict[str, int]
 """By path of the log: the physical offset after the last record of a batch."""
 Last: TypeAlias = tuple[int, int, int]

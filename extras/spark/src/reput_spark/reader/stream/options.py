@@ -11,8 +11,6 @@ from reput_arrow.textoptions import by_name, refusal
 from reput_spark.errors import SparkReputError
 from reput_spark.reader.options import ReadOptions
 
-__all__ = ["EARLIEST", "LATEST", "STREAM_OPTIONS", "StreamOptions"]
-
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 STREAM_OPTIONS: Final = {

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_arrow.reader.queuebounds import QueueOffsets
 
-__all__ = ["LogStream", "read_stream_task"]
-
 
 @attrs.define(eq=False)
 class LogStream:

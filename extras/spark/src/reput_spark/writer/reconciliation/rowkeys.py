@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from reput.record import Columns, DispatchBatch, Encoder, PreparedMany
 
-__all__ = ["ALWAYS_COMPARED", "Facts", "Keys", "facts_in", "facts_of", "record_keys", "row_keys"]
-
 _REAL_TOPIC: Final = "REAL_TOPIC"
 _REAL_QUEUE: Final = "REAL_QID"
 _LEVEL: Final = "DELAY"

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import DispatchBatch, Encoder
 
-__all__ = ["found_rows"]
-
 
 @attrs.define(eq=False)
 class _KeyTable:

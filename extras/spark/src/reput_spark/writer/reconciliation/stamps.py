@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import Columns
 
-__all__ = ["STAMP", "prefix_of", "stamp_size", "stamped", "stamped_rows"]
-
 STAMP: Final = "reput_stamp"
 """Name of the property."""
 _DIGITS: Final = 20

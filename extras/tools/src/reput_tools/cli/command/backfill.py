@@ -15,8 +15,6 @@ from reput_tools.cli.kit.options import path_argument, with_debug
 if TYPE_CHECKING:
     from reput_tools.cli.plugins.catchup import CaughtUp
 
-__all__ = ["backfill"]
-
 _EXAMPLES = """\b
 Examples:
   reput backfill STORE audit

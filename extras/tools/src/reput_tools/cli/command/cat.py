@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.cli.messages.queuereader import Lost, Placed, QueueReader
 
-__all__ = ["cat"]
-
 
 def _start(context: click.Context, parameter: click.Parameter, value: str) -> Start:
     try:

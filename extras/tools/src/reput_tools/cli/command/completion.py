@@ -10,8 +10,6 @@ from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
 from reput_tools.cli.kit.options import with_debug
 
-__all__ = ["completion"]
-
 _SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\b
 Examples:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from reput.storefiles import DeadLetter
 
-__all__ = ["dead_letters"]
-
 _EXAMPLES = """\b
 Examples:
   reput dead-letters STORE audit

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
 
-__all__ = ["fill"]
-
 _EXAMPLES = """\b
 Examples:
   reput fill STORE

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_tools.cli.messages.bodies import BodyOf
 
-__all__ = ["get"]
-
 _PREVIEW_SIZE = 2_000  # bytes of the body that are shown unasked
 _HEX_PREVIEW_SIZE = 256
 _PROBLEMS = {"problems[]": f"{STORE_KEYS['problems[]']}; missing if the store has no problem"}

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.bodysearch import BodySearch
     from reput_tools.cli.messages.messagesearch import Wanted
 
-__all__ = ["grep"]
-
 _LATEST = (1 << 63) - 1
 
 

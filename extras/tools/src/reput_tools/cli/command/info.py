@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from reput.plugin import QueueInfo
     from reput_tools.offline import Traces
 
-__all__ = ["info"]
-
 _WORTH_A_LINE = 64 << 10  # smaller parts are not worth a line
 _WRITERS = {
     "reput": "reput",

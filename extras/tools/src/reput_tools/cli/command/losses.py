@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.log import Loss
 
-__all__ = ["losses"]
-
 _EXAMPLES = """\b
 Examples:
   reput losses STORE

@@ -38,8 +38,6 @@ from reput_tools.cli.plugins.pluginkeys import (
 if TYPE_CHECKING:
     from reput.plugin import InstalledPlugin
 
-__all__ = ["plugins"]
-
 
 _EXAMPLES = """\b
 Examples:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput.plugin import InstalledPlugin
     from reput_tools.cli.plugins.contractcheck import Score
 
-__all__ = ["check"]
-
 _EXAMPLES = """\b
 Examples:
   reput plugins check words

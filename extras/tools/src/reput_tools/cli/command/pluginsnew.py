@@ -12,8 +12,6 @@ from reput_tools.cli.kit.failures import Failure
 from reput_tools.cli.kit.jsonkeys import json_option
 from reput_tools.cli.kit.options import CheckedPath, with_debug
 
-__all__ = ["new"]
-
 _EXAMPLES = """\b
 Examples:
   reput plugins new words

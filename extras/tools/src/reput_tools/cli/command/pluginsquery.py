@@ -26,8 +26,6 @@ from reput_tools.cli.plugins.pluginstateoutput import states_of
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["query"]
-
 _EXAMPLES = """\b
 Examples:
   reput plugins query STORE counter "SELECT topic, sum(messages) FROM counter GROUP BY topic"

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.record import Message
 
-__all__ = ["put"]
-
 _LOG = "commitlog"  # section of the configuration
 _FILE_SIZE = "file_size"  # option in it
 _ROCKETMQ_FILE_SIZE = 1 << 30  # mappedFileSizeCommitLog

@@ -14,8 +14,6 @@ from reput_tools.cli.kit.options import (
     with_debug,
 )
 
-__all__ = ["rebuild"]
-
 _EXAMPLES = """\b
 Examples:
   reput rebuild STORE

@@ -9,8 +9,6 @@ from reput_tools.cli.kit.jsonkeys import json_option
 from reput_tools.cli.kit.options import path_argument, timeout_option, with_debug
 from reput_tools.cli.plugins.pluginkeys import CHANGE_KEYS
 
-__all__ = ["resume"]
-
 _EXAMPLES = """\b
 Examples:
   reput resume STORE audit

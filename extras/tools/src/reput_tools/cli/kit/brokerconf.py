@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
 
-__all__ = ["full_sizes", "settings_of", "unqueued_advice"]
-
 _FILE_SIZE: Final = 1 << 30
 _SIZES: Final = (
     # RocketMQ's option and default; plugin and option; bytes of one

@@ -14,15 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import click
 
-__all__ = [
-    "complete_installed_plugin",
-    "complete_plugin",
-    "complete_queue",
-    "complete_topic",
-    "stored_topics",
-    "used_plugins_of",
-]
-
 _QUEUES = "consumequeue"  # a directory for each topic, in it one for each queue
 _SHOWN_MAX = 1_000
 

@@ -9,8 +9,6 @@ import click
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
 
-__all__ = ["confirm"]
-
 
 def confirm(question: str) -> None:
     """Ask on stderr, and return if the answer is yes; ``--yes`` of a command goes without it.

@@ -8,8 +8,6 @@ import tarfile
 from importlib import resources
 from typing import Any
 
-__all__ = ["ORIGIN", "java_queues", "unpack"]
-
 ORIGIN = "Apache RocketMQ 4.8.0 (Java)"
 
 _STORE = "demo-store.tar.gz"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["engine_document", "engine_line"]
-
 
 def engine_document() -> dict[str, Any]:
     """For programs: name, version of reput-native where that runs, and why."""

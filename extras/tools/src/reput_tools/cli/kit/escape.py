@@ -10,16 +10,6 @@ from __future__ import annotations
 import base64
 import re
 
-__all__ = [
-    "BODY_FORMS",
-    "body_text",
-    "encoded_body",
-    "escape_text",
-    "hex_dump",
-    "json_safe",
-    "readable",
-]
-
 BODY_FORMS = ("text", "hex", "base64", "none")
 """Forms in which a body can be shown."""
 

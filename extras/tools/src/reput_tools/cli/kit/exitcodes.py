@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ExitCode"]
-
 
 class ExitCode(enum.IntEnum):
     """The exit codes; ``docs/cli.md`` shows this list."""

@@ -18,8 +18,6 @@ from reput_tools.cli.kit.suggestions import did_you_mean, meant_option
 if TYPE_CHECKING:
     from reput.errors import NoReaderError
 
-__all__ = ["Failure", "failure_of", "no_reader", "usage_failure", "warn"]
-
 
 class Failure(click.ClickException):
     """Ends the command with one line on stderr, which names the next step, and an exit code."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-__all__ = ["GracefulStop"]
-
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _SAID: Final = b"reput: ended at once; the next opening of the store repairs what was under way\n"
 _BASE: Final = 128

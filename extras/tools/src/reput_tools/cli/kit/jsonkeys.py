@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-__all__ = ["STORE_KEYS", "JsonOption", "below", "json_option"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Keys = Mapping[str, str]
 

@@ -12,8 +12,6 @@ from reput_tools.cli.kit.suggestions import did_you_mean
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["check_topics", "known_topics", "no_topic"]
-
 
 def known_topics(store: Store) -> set[str]:
     """Return the topics that have queues; none if no plugin knows the queues."""

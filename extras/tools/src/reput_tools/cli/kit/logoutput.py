@@ -8,8 +8,6 @@ import click
 
 from reput_tools.cli.kit.escape import escape_text
 
-__all__ = ["show_log_lines", "was_logged"]
-
 _LOGGED_MAX = 1_000
 _logged: list[str] = []
 

@@ -10,19 +10,6 @@ import click
 
 from reput_tools.cli.kit.units import Seconds
 
-__all__ = [
-    "STORE_PATH",
-    "CheckedPath",
-    "follow_links_option",
-    "jobs_option",
-    "not_empty",
-    "path_argument",
-    "read_set_options",
-    "read_time",
-    "timeout_option",
-    "with_debug",
-]
-
 
 class CheckedPath(click.Path):
     """The path of a file or a directory: `click.Path`, and a text that can be a path.

@@ -23,21 +23,6 @@ from reput_tools.cli.kit.terminaltable import common_cap, cut, lines_of, width_o
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "Column",
-    "format_count",
-    "format_rate",
-    "format_size",
-    "json_line",
-    "name_column",
-    "print_facts",
-    "print_heading",
-    "print_json",
-    "print_table",
-    "problem_lines",
-    "styled",
-]
-
 
 _GAP = 2  # columns of the terminal between those of a table
 _WORTH_WRAPPING = 30  # columns; in fewer the terminal's own wrapping is better

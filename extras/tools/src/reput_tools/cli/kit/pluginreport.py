@@ -10,8 +10,6 @@ from reput.errors import PluginError
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["report_of"]
-
 
 def report_of(store: Store, name: str) -> Mapping[str, Any]:
     """Return a plugin's report (hook ``reput_report``).

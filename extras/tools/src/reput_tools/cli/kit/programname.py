@@ -7,8 +7,6 @@ import shlex
 import shutil
 import sys
 
-__all__ = ["program"]
-
 
 def program() -> str:
     """Return what to type before a command's name: ``reput``, or the path that was used."""

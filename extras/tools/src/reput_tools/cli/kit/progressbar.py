@@ -16,8 +16,6 @@ from reput_tools.cli.kit.output import format_size
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["PATIENCE_S", "ProgressBar"]
-
 PATIENCE_S = 0.7
 """Seconds of work before a bar appears."""
 

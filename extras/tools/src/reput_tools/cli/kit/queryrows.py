@@ -21,8 +21,6 @@ from reput_tools.cli.kit.output import Column, format_count, json_line, print_ta
 from reput_tools.cli.kit.queryvalues import json_of, text_of
 from reput_tools.cli.kit.terminaltable import Fit, cut, fit, width_of
 
-__all__ = ["FORMS", "print_rows", "rows_options"]
-
 _MEASURED = 1_000  # rows
 FORMS = ("table", "line", "csv", "jsonl")
 """Forms of the answer to a query."""

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["json_of", "text_of"]
-
 
 def text_of(value: Any) -> str:
     """Return a value as text: times without needless digits, bytes in base64, others as JSON."""

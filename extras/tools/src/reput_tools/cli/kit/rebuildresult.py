@@ -15,8 +15,6 @@ from reput_tools.cli.kit.timestamps import format_duration
 if TYPE_CHECKING:
     from reput_tools.offline import Rebuilt
 
-__all__ = ["print_built", "print_rebuilt"]
-
 
 def print_rebuilt(root: str, built: list[Rebuilt], *, as_json: bool) -> None:
     """Print the results of a rebuild or comparison; end with exit code 1 if files differ."""

@@ -13,8 +13,6 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["STANDARD_OUTPUT", "use_standard_streams"]
-
 STANDARD_INPUT = "standard input"
 STANDARD_OUTPUT = "standard output"
 

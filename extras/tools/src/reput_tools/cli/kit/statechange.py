@@ -21,8 +21,6 @@ from reput_tools.cli.kit.storeopening import follows_links, look_at
 from reput_tools.cli.kit.storeplugins import check_store, check_used
 from reput_tools.offline import Traces, lock_store
 
-__all__ = ["Answer", "change_plugin"]
-
 # The other process answers by files alone: no connection could wake this one, and the other may
 # have been started by another program, or be gone. Half of what people notice as a pause.
 _POLL_S = 0.05

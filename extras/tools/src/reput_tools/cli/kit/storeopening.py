@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
 
-__all__ = [
-    "follows_links",
-    "holds_a_store",
-    "is_written",
-    "look_at",
-    "open_to_read",
-    "open_to_write",
-]
-
 
 @contextlib.contextmanager
 def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator[Store]:

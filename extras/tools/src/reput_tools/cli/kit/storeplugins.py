@@ -16,8 +16,6 @@ from reput_tools.cli.kit.suggestions import did_you_mean
 if TYPE_CHECKING:
     from reput import Store
 
-__all__ = ["check_store", "check_used", "open_with_plugin", "used_plugins"]
-
 
 def check_store(path: str) -> str:
     """Return the absolute path of the store at ``path``.

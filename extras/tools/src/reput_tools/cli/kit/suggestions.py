@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "meant_option", "nearest"]
-
 _OTHER_WORDS = {
     "--after": ("--from", "--since"),
     "--before": ("--until",),

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Fit", "common_cap", "cut", "cut_in_the_middle", "fit", "lines_of", "width_of"]
-
 _GAP = 2
 _LEAST = 10
 """Columns of a terminal that a column of the table keeps before others are left out."""

@@ -10,8 +10,6 @@ import datetime as dt
 import re
 from typing import NamedTuple
 
-__all__ = ["UNIT_MS", "Start", "format_duration", "format_timestamp", "parse_start"]
-
 UNIT_MS = {
     "ms": 1,
     "s": 1_000,

@@ -11,8 +11,6 @@ import click
 
 from reput_tools.cli.kit.timestamps import UNIT_MS
 
-__all__ = ["Seconds", "parse_duration", "read_duration", "read_size"]
-
 
 class Seconds(click.FloatRange):
     """A number of seconds: `click.FloatRange`, and not NaN, which no clock reaches."""

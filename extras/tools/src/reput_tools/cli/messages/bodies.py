@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     BodyOf = Callable[[MessageView], bytes]
 
-__all__ = ["COMPRESSION_BITS", "bodies", "raw_option"]
-
 COMPRESSION_BITS: Final = 0x701
 """The bits of a system flag that tell how a body is compressed."""
 _COMPRESSED: Final = 0x1

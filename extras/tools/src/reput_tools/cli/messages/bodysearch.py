@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["BodySearch", "finder_of", "rows_with"]
-
 Find = Callable[[int], "tuple[int, int] | None"]
 """Returns start and end of the first occurrence from a position on."""
 Finder = Callable[[bytes], Find]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter
     from reput.record import MessageView
 
-__all__ = ["FilterOptions", "conditions_of", "with_filter"]
-
 _FILTER = "filter"  # the plugin
 
 

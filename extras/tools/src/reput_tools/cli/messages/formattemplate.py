@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_tools.cli.messages.bodies import BodyOf
 
-__all__ = ["Template"]
-
 _Part = Callable[["MessageView", int, str], str]
 
 _TOKEN = re.compile(r"%\{([^}]*)\}|%(.?)|\\(x[0-9A-Fa-f]{2}|.?)|([^%\\]+)", re.DOTALL)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["GrepContext"]
-
 _Queue = tuple[str, int]
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Found = Iterable[tuple[MessageView, bool]]
 
-__all__ = ["marker", "print_json_matches", "print_matches", "print_totals"]
-
 _MATCH, _NEIGHBOUR = b"> ", b"  "
 _BETWEEN = b"--\n"
 

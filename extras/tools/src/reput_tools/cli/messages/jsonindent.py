@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-__all__ = ["indented", "json_text"]
-
 _STEP: Final = "  "
 _DEPTH_MAX: Final = 32
 """Deeper values are indented as far as these, as the indents would outgrow the text."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.bodies import BodyOf
     from reput_tools.cli.messages.queuereader import Placed
 
-__all__ = ["Layout", "head_of", "laid_out", "layout_of", "layout_options"]
-
 _INDENT: Final = "  "
 _TERMINAL: Final = 0
 _WIDTH_MIN: Final = 20

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.cli.kit.timestamps import Start
 
-__all__ = ["scanned"]
-
 _TRANSACTION_HIDDEN = (0x4, 0xC)  # prepared and rollback records are in no queue
 
 

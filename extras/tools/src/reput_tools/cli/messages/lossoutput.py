@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
     from reput.log import Damage, LogReader, Loss
 
-__all__ = [
-    "damage_document",
-    "kept_in",
-    "loss_document",
-    "lost_queue",
-    "lost_size",
-    "print_damages",
-]
-
 
 def lost_size(losses: Sequence[Loss]) -> int:
     """Return the bytes of all losses; the lost end, which several queues name, counts once."""

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "DAMAGE_KEYS",
-    "LOSS_KEYS",
-    "LOST_MESSAGE_KEYS",
-    "MESSAGE_KEYS",
-    "PROBLEM_KEYS",
-    "TOPIC_KEYS",
-]
-
 MESSAGE_KEYS: Final = {
     "topic": "its topic",
     "queue_id": "its queue",

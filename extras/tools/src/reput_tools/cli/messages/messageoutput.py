@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.messagerender import Render
     from reput_tools.cli.messages.queuereader import Lost
 
-__all__ = ["MessageOutput"]
-
 
 class MessageOutput:
     """Writes messages to stdout; losses to stderr, or as JSON between the messages."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.linelayout import Layout
     from reput_tools.cli.messages.queuereader import Placed
 
-__all__ = ["Render", "host_text", "message_document", "renderer"]
-
 Render = Callable[["Placed"], "Iterable[bytes]"]
 """Gives what to print of a message, in pieces."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reput_tools.cli.messages.bodysearch import BodySearch
     from reput_tools.cli.messages.filteroptions import FilterOptions
 
-__all__ = ["Wanted", "by_key", "by_reading", "messages_by_key"]
-
 _PAGE = 1_000
 _HIDDEN = (0x4, 0xC)  # prepared and rollback records: consumers do not see them
 

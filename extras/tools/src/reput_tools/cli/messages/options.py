@@ -11,21 +11,6 @@ from reput_tools.cli.kit.completion import complete_queue, complete_topic
 from reput_tools.cli.kit.escape import BODY_FORMS
 from reput_tools.cli.kit.options import not_empty, read_time
 
-__all__ = [
-    "body_option",
-    "count_option",
-    "format_option",
-    "no_newline_option",
-    "one_topic",
-    "queue_option",
-    "since_option",
-    "tag_option",
-    "tags_of",
-    "topic_arguments",
-    "until_option",
-    "where_option",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

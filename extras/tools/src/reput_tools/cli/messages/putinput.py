@@ -10,8 +10,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.record import Message
 
-__all__ = ["Defaults", "InputError", "line_batches", "message_of_json", "message_of_line"]
-
 _CHUNK_SIZE = 1 << 18
 _LINE_SIZE_MAX = 64 << 20  # twice what any store takes
 

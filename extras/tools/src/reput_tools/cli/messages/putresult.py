@@ -14,8 +14,6 @@ from reput_tools.cli.kit.timestamps import format_duration
 if TYPE_CHECKING:
     from reput.log import BatchReceipt
 
-__all__ = ["PutResult", "print_stored"]
-
 _QUEUES_SHOWN = 16
 _WORTH_A_RATE = 1_000  # below this, most of the time went into opening the store
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_tools.cli.kit.timestamps import Start
 
-__all__ = [
-    "Lost",
-    "Placed",
-    "QueueReader",
-    "choose_queues",
-    "follow",
-    "last_of",
-    "merged",
-]
-
 _READ_COUNT = 256
 _READ_SIZE = 1 << 20
 _LAST_SPAN_MAX = 1 << 16  # messages that are read backward at a time

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from reput.log import StateFile
     from reput_tools.offline import Traces
 
-__all__ = ["STATE_FILE_KEYS", "print_state_file", "state_file_document"]
-
 STATE_FILE_KEYS: Final = {
     "sequence": "of the slot that counts; it increases with each write. `state` needs `--state`, "
     "and is null without the file",

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput.log import TimeRuns
     from reput.record import DispatchBatch
 
-__all__ = ["batches_between", "time_runs"]
-
 
 def time_runs(store: Store) -> TimeRuns:
     """Return where the store times of a store's log go back, as far as that is known."""

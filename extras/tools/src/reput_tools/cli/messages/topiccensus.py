@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput.log import Damage
     from reput.record import DispatchBatch
 
-__all__ = ["CountedQueue", "TopicCensus", "census", "queues_counted"]
-
 
 @attrs.frozen
 class CountedQueue(QueueInfo):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from reput.plugin import QueueInfo
 
-__all__ = ["TopicFacts", "print_topics", "topic_document", "topics_of"]
-
 
 class TopicFacts(NamedTuple):
     """One topic with the sums of its queues."""

@@ -25,8 +25,6 @@ from reput_tools.offline import Traces, lock_store
 if TYPE_CHECKING:
     from reput import PluginState, Store
 
-__all__ = ["CaughtUp", "catch_up"]
-
 # The writer records its progress in files alone, about once a second, and wakes no other process.
 # Looking more often finds soon that the writer has gone.
 _POLL_S = 0.25

@@ -18,8 +18,6 @@ import pytest
 from reput.plugin import InstalledPlugin, Plugin
 from reput_testing import ContractRules, CrashContract, KillContract, PluginContract
 
-__all__ = ["GROUPS", "Score", "check_plugin", "state_of"]
-
 GROUPS: Final = {
     "shape": "what it is: its hooks, its options, its entry point",
     "dispatch": "messages that come again, batches that end elsewhere",

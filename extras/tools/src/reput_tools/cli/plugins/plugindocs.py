@@ -13,9 +13,6 @@ import attrs
 from reput.plugin import Plugin, hookspecs
 from reput.validators import Bounds
 
-__all__ = ["OptionFacts", "hooks_of", "options_of", "plain_text", "summary_of"]
-
-
 _KINDS = {
     "bool": "true or false",
     "int": "an integer",

@@ -6,15 +6,6 @@ from typing import Final
 
 from reput_tools.cli.kit.jsonkeys import below
 
-__all__ = [
-    "CHANGE_KEYS",
-    "ENGINE_KEYS",
-    "INSTALLED_KEYS",
-    "PLAN_KEYS",
-    "REMOVED_KEYS",
-    "STATE_KEYS",
-]
-
 ENGINE_KEYS: Final = below(
     "engine",
     {

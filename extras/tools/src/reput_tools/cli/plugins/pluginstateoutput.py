@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from reput import PluginState, Store
     from reput_tools.offline import Traces
 
-__all__ = [
-    "PlanStep",
-    "plan_of",
-    "plugin_documents",
-    "print_active",
-    "print_plan",
-    "print_states",
-    "states_of",
-]
-
 _USUAL_POLICY = "suspend"
 _IN_WORDS = {"reading": "idle"}
 """Words for people: "reading" means that no process has the store open for writing."""

@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["check_name", "create", "render"]
-
 _TEMPLATES: Final = Path(__file__).parents[1] / "data" / "plugin"
 _FOR_FILES: Final = _TEMPLATES.with_name("plugin-files")
 _SUFFIX: Final = ".template"

@@ -14,8 +14,6 @@ from reput_tools.cli.kit.storeopening import follows_links, look_at
 from reput_tools.cli.kit.storeplugins import check_store, check_used, used_plugins
 from reput_tools.offline import lock_store
 
-__all__ = ["Removed", "found_to_remove", "remove"]
-
 
 class Removed(NamedTuple):
     """The parts that leave a store, and the parts that stay."""

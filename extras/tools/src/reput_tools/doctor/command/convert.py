@@ -19,8 +19,6 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from reput_tools.doctor.convert.convertrun import Converted
 
-__all__ = ["CONVERTED", "convert", "run_convert"]
-
 _EXAMPLES = """\b
 Examples:
   reput convert STORE NEW

@@ -17,8 +17,6 @@ from reput_tools.cli.kit import (
     with_debug,
 )
 
-__all__ = ["diff"]
-
 _EXAMPLES = """\b
 Examples:
   reput diff STORE COPY

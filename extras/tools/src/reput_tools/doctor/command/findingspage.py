@@ -12,8 +12,6 @@ from reput_tools.doctor.verdict import verdict_of
 if TYPE_CHECKING:
     from reput_tools.doctor.findings import Finding, Report
 
-__all__ = ["findings_page"]
-
 _NAMED: Final = 5  # messages of a finding that are named
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from reput_tools.doctor.findings import Finding, Report
 
-__all__ = ["print_report"]
-
 _NAMED: Final = 3  # messages of a finding that are named
 _STYLES: Final[dict[Severity, dict[str, Any]]] = {
     Severity.NOTICE: {"fg": "cyan"},

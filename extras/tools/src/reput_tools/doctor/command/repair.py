@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairrun import Repaired
     from reput_tools.offline import Difference
 
-__all__ = ["repair"]
-
 _EXAMPLES = """\b
 Examples:
   reput repair STORE REPAIRED --dry-run

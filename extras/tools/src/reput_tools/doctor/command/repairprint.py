@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairrun import Repaired
     from reput_tools.offline import Difference
 
-__all__ = ["print_plan", "print_repaired"]
-
 
 def print_plan(
     plan: RepairPlan,

@@ -24,8 +24,6 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import StoreReport
 
-__all__ = ["report"]
-
 _EXAMPLES = """\b
 Examples:
   reput report STORE

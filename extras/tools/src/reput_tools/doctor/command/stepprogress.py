@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from reput_tools.cli.kit import ProgressBar
 
-__all__ = ["Steps"]
-
 
 class Steps:
     """Shows one bar after the other; a context manager.

@@ -23,8 +23,6 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from reput_tools.doctor.findings import Report
 
-__all__ = ["quiet", "verify"]
-
 _EXAMPLES = """\b
 Examples:
   reput verify STORE

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.files import Entry
     from reput_tools.offline import Traces
 
-__all__ = ["compare_derived", "derived_names"]
-
 _NOT_DERIVED: Final = frozenset(
     {
         "abort",

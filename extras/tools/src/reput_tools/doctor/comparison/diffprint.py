@@ -23,8 +23,6 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     from reput_tools.doctor.comparison.storediff import QueueRange, SideFacts, StoreDiff
 
-__all__ = ["print_diff"]
-
 _ROWS: Final = 20
 
 

@@ -18,8 +18,6 @@ from reput_tools.doctor.comparison.storediff import ValueDifference
 if TYPE_CHECKING:
     from reput_tools.offline import Traces
 
-__all__ = ["compare_config", "compare_settings"]
-
 _CONFIG: Final = "config"
 _VERSION: Final = "dataVersion"
 _TEXT_MAX: Final = 200

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import DispatchBatch
 
-__all__ = ["LogCursor"]
-
 _DAMAGES_MAX: Final = 100
 _PIECE: Final = 1 << 18
 _HEAD_SIZE: Final = 8  # bytes of a record, or a blank, that hold its size and its magic

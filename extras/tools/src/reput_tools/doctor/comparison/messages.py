@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.comparison.rows import QueueCodes
     from reput_tools.doctor.comparison.spill import Spill
 
-__all__ = ["WAITING_MAX", "MessageComparison"]
-
 WAITING_MAX: Final = 2_000_000
 """Rows that wait in memory, of both logs together."""
 _FEW: Final = 1 << 16

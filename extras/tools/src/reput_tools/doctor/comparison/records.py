@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = [
-    "FIELDS",
-    "PHYSICAL_FIELDS",
-    "changed_fields",
-    "check_ignored",
-    "differing",
-    "property_names",
-]
-
 PHYSICAL_FIELDS: Final = ("physical_offset", "prepared_transaction_offset")
 """Fields that say where records stand."""
 _NUMBERS: Final = (

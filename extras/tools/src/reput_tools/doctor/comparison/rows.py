@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["CODE", "NO_ROWS", "OFFSET", "PLACE", "SIZE", "QueueCodes", "RowMaker", "matched"]
-
 CODE, OFFSET, PLACE, SIZE = range(4)
 """Columns of rows: queue (`QueueCodes`), queue offset, physical offset, bytes of the record."""
 NO_ROWS: Final = np.zeros((0, 4), np.int64)

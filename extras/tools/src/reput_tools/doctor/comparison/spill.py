@@ -13,8 +13,6 @@ from reput_tools.doctor.comparison.rows import CODE, NO_ROWS, OFFSET
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Spill"]
-
 _PARTS: Final = 64
 _SPREAD: Final = np.int64(0x9E3779B1)
 _NEIGHBOURS: Final = 12  # bits: queue offsets that stay together, so that runs of them are seen

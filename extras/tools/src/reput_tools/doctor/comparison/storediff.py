@@ -6,18 +6,6 @@ from typing import Any
 
 import attrs
 
-__all__ = [
-    "LISTED_MAX",
-    "ChangedMessage",
-    "FileDifference",
-    "MissingMessages",
-    "QueueDifference",
-    "QueueRange",
-    "SideFacts",
-    "StoreDiff",
-    "ValueDifference",
-]
-
 LISTED_MAX = 1_000
 """Differences of one kind that are listed; those after them are counted."""
 

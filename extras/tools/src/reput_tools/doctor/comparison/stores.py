@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Traces
 
-__all__ = ["compare_stores"]
-
 _FILES_MAX: Final = LISTED_MAX
 
 

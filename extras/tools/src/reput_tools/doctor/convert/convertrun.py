@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.storeplugins import StorePlugins
     from reput_tools.offline import ClosedStore
 
-__all__ = ["Converted", "NotConvertibleError", "convert"]
-
 _CONVERTED: Final = frozenset({"dledger", "rocksdb-queues", "rocksdb-settings", "rocksdb-tables"})
 """Kinds of `reput.storefiles.BROKER_FILES` that a plain store has in another form."""
 _TIMER_TOPIC: Final = "rmq_sys_wheel_timer"

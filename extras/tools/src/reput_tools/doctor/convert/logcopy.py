@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Offsets = npt.NDArray[np.int64]
 
-__all__ = ["HALF_TOPIC", "LogCopy"]
-
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["MOVED_IDS", "MovedIds"]
-
 MOVED_IDS: Final = os.path.join(OWN_DIRECTORY, "moved-ids.tsv")
 """Path of the file below the new store's directory."""
 _HEADING: Final = b"old_id\tnew_id\told_physical_offset\tnew_physical_offset\n"

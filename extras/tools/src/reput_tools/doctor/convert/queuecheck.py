@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import reput
 
-__all__ = ["other_queues"]
-
 _READER = "consumequeue"
 _SHOWN = 20
 _OLD = (

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["settings_files"]
-
 
 def settings_files(root: str, disk: Disk, warn: Callable[[str], None]) -> dict[str, bytes]:
     """Return the JSON files, by name in ``config``, that have the settings of databases there.

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from reput_tools.doctor.html.text import SENTENCES_MAX, html_text
 
-__all__ = ["Cell", "Head", "facts", "note", "section", "subheading", "table", "tiles", "verdicts"]
-
 Cell = str | int | None
 """A text, a number that is shown with thousands separators, or None for a dash."""
 

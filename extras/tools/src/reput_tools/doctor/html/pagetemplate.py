@@ -7,8 +7,6 @@ from typing import Final
 
 from reput_tools.doctor.html.text import html_text
 
-__all__ = ["page"]
-
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )

@@ -8,8 +8,6 @@ from typing import Final
 
 from reput_tools.doctor.html.text import html_text, shortened
 
-__all__ = ["SERIES_MAX", "bars", "column_places", "columns"]
-
 SERIES_MAX: Final = 5
 """Series that have colours of their own; the rest is one more."""
 _WIDTH: Final = 900

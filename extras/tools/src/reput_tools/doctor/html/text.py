@@ -7,8 +7,6 @@ from typing import Final
 
 from reput_tools.cli.kit import escape_text
 
-__all__ = ["NAME_MAX", "SENTENCES_MAX", "html_text", "shortened"]
-
 NAME_MAX: Final = 200
 """Characters of a name that a page shows."""
 SENTENCES_MAX: Final = 4_000

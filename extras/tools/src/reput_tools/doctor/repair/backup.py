@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.storebuilder import Bring
 
-__all__ = [
-    "Backup",
-    "Change",
-    "NoBackupError",
-    "back_up",
-    "bring_in_place",
-    "log_changes",
-    "move",
-    "move_aside",
-    "used_size",
-]
-
 _NAME: Final = "backup.json"
 BYTES: Final = "bytes"
 FILES: Final = "files"

@@ -22,8 +22,6 @@ from reput_tools.doctor.verdict import places_lost
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["ConfigFile", "plan_config"]
-
 _SIZE_MAX: Final = 64 << 20
 _SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.recordsearch import RecordSearch
     from reput_tools.offline import Traces
 
-__all__ = ["changed_last_record"]
-
 
 def changed_last_record(
     traces: Traces, log: LogReader, found: RecordSearch, mends: Iterable[FieldRepair]

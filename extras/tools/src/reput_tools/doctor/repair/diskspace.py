@@ -15,8 +15,6 @@ from reput_tools.offline import inspect_store
 if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairplan import RepairPlan
 
-__all__ = ["NoSpaceError", "check_space", "needed_space", "require_space"]
-
 _SPARE: Final = 16 << 20
 _BUILT_TIMES: Final = 2
 """A rebuild has its parts beside the files that it makes of them."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import DispatchBatch
 
-__all__ = ["FIELD_POSITIONS", "FieldRepair", "repair_record", "repaired_batch"]
-
 FIELD_POSITIONS: Final = {
     name: (int(offset), f">{'q' if dtype.itemsize == 8 else 'i'}")
     for name, (dtype, offset) in (

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["copy_bytes", "copy_file", "copy_tree", "tree_size"]
-
 _CLONE_RANGE: Final = 0x4020940D  # FICLONERANGE of Linux: struct of four 64-bit numbers
 _BLOCK: Final = 4096
 _PIECE: Final = 64 << 20

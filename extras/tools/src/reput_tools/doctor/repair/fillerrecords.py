@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["FilledLosses"]
-
 _LOSSES_MAX: Final = 100_000
 _TEXT_MAX: Final = 4_096
 _OFFSET_MAX: Final = 1 << 63

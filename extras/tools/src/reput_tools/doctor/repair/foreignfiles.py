@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.loglayout import LogLayout
     from reput_tools.doctor.repair.pluginhints import PluginHints
 
-__all__ = ["foreign_files", "without"]
-
 _FOREIGN_SAMPLES_MIN: Final = 8
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.pluginhints import DamagePlace, PluginHints
     from reput_tools.doctor.repair.queuesequences import QueueSequences
 
-__all__ = ["HeaderFaults", "check_headers"]
-
 _VISIBLE: Final = (0, TRANSACTION_COMMIT)
 
 

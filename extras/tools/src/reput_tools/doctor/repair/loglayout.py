@@ -22,8 +22,6 @@ from reput_tools.offline import HidingDisk
 if TYPE_CHECKING:
     from reput.files import Entry
 
-__all__ = ["LogLayout", "LogPart", "Notice", "PlacedDisk", "is_closed_by_blank", "lay_out"]
-
 _GAP_MAX: Final = 1_024
 """Files that may be missing in one place; a file further away belongs to another store."""
 _READ_SIZE: Final = 1 << 20

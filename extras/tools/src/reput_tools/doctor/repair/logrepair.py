@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.lostmessages import LostPart
     from reput_tools.doctor.repair.repairplan import RepairPlan
 
-__all__ = ["LogRepair", "Overwritten", "overwritten"]
-
 _FILES_OPEN: Final = 64
 _COPY_SIZE: Final = 1 << 20
 _HEAD_SIZE: Final = 512

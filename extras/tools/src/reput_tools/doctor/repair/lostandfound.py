@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.offline import Difference, Rebuilt
 
-__all__ = ["DIRECTORY", "Doubt", "doubts_of", "keep_evidence"]
-
 DIRECTORY: Final = os.path.join(OWN_DIRECTORY, "lost+found")
 
 

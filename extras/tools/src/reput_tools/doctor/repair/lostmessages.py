@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_tools.doctor.repair.pluginhints import DamagePlace, PluginHints
 
-__all__ = ["LostPart", "parts_of"]
-
 PARTS_MAX: Final = 1_000
 """Parts into which one range is divided; the last one has the rest."""
 _KEYS_SIZE_MAX: Final = 1_024

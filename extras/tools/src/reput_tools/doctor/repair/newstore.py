@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from reput.plugin import Plugin
     from reput_tools.doctor.repair.planner import Step
 
-__all__ = [
-    "OWN",
-    "close_log",
-    "copy_others",
-    "copy_samples",
-    "derived_names",
-    "derived_plugins",
-    "open_once",
-]
-
 OWN: Final = frozenset(
     {"commitlog", "config", "checkpoint", "abort", "abort.bak", "lock", UNFINISHED, STAGING}
 )

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.fieldrepair import FieldRepair
     from reput_tools.offline import Traces
 
-__all__ = ["Step", "make_plan"]
-
 WINDOW_SIZE: Final = 4 << 20
 _FILES_OPEN: Final = 64
 _FOREVER: Final = 1 << 62

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput_tools.offline import RecordHints
 
-__all__ = ["DamagePlace", "PluginHints", "Wanted", "ask"]
-
 PLACES_MAX: Final = 200_000
 """Places that are kept in memory; of more, only queues and numbers are known."""
 _SAMPLES_PER_PART: Final = 16
@@ -105,6 +103,7 @@ def ask(leads: Iterator[RecordHints], wanted: Wanted) -> PluginHints:
 def inside(
     offsets: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
+    """Return which offsets, ``(n,)``, are in one of the ranges ``[starts, ends)``, ascending."""
     if len(starts) == 0:
         return np.zeros(len(offsets), bool)
     at = np.searchsorted(starts, offsets, side="right") - 1

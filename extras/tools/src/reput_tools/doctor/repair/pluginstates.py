@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_tools.doctor.repair.repairplan import RepairPlan
 
-__all__ = ["keep_store_times", "take_over_states"]
-
 _TIMES: Final = ".times"
 """Name of the value that says where store times go back; see `reput.log.TimeRuns`."""
 _FILES_OPEN: Final = 64

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.doctor.repair.pluginhints import Queue
 
-__all__ = ["Misfit", "QueueSequences"]
-
 GAPS_MAX: Final = 10_000
 _MISFITS_MAX: Final = 10_000
 _NO_END: Final = (1 << 63) - 1

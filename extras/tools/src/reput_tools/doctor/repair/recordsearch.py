@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.record import DispatchBatch
 
-__all__ = ["RecordSearch", "search"]
-
 _UNFINISHED: Final = ((0, MAGIC_V1), (0, MAGIC_V2))
 _TIMES_KEPT: Final = 3
 

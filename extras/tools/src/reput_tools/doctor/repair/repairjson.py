@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairrun import Repaired
     from reput_tools.offline import Difference
 
-__all__ = ["plain_differences", "plain_doubts", "plan_document", "repaired_document"]
-
 
 def plan_document(plan: RepairPlan) -> dict[str, Any]:
     """Return what a repair does."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.recordsearch import RecordSearch
     from reput_tools.doctor.repair.storeplugins import StorePlugins
 
-__all__ = ["RepairPlan", "loss_of"]
-
 _NO_DAMAGE: Final = frozenset({"plugin.missing", "checkpoint.missing"})
 
 

@@ -15,8 +15,6 @@ from reput.record.layout import MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE, SIZE_AND_MA
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["counted_bases", "sampled_bases"]
-
 _SAMPLES: Final = 16
 _SAMPLE_SIZE: Final = 64 << 10
 _WINDOW: Final = 4 * RECORD_SIZE_MAX

@@ -17,8 +17,6 @@ from reput_tools.doctor.repair.loglayout import Notice
 if TYPE_CHECKING:
     from reput_tools.offline import Traces
 
-__all__ = ["damaged_notes"]
-
 _AHEAD_MS: Final = 60_000
 _AGAIN: Final = "it is recreated"
 

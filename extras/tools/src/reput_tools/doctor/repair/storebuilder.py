@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.planner import Step
     from reput_tools.doctor.repair.repairplan import RepairPlan
 
-__all__ = ["Built", "Source", "build", "copied_log"]
-
 _REMADE: Final = frozenset({"rebuild", "state", "requests", "plugins"})
 """Directories of reput's own whose files are rebuilt, or taken over one by one."""
 _FILES_OPEN: Final = 64

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput.storefiles import Manifest
     from reput_tools.offline import RecordHints, Traces
 
-__all__ = ["StorePlugins", "plugins_of"]
-
 
 @attrs.frozen(eq=False)
 class StorePlugins:

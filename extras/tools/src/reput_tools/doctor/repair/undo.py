@@ -29,8 +29,6 @@ from reput_tools.doctor.repair.backup import (
 )
 from reput_tools.doctor.repair.unfinishedstore import STAGING, remove
 
-__all__ = ["Undone", "put_back"]
-
 _LOG: Final = "commitlog"
 _COPY_SIZE: Final = 1 << 20
 

@@ -22,19 +22,6 @@ from reput.storefiles import UNFINISHED
 if TYPE_CHECKING:
     from reput.files import Entry
 
-__all__ = [
-    "STAGING",
-    "Mark",
-    "NotEmptyError",
-    "begin",
-    "check_empty",
-    "end",
-    "publish",
-    "read_mark",
-    "remove",
-    "start",
-]
-
 STAGING: Final = "repairing"
 _SIZE_MAX: Final = 65_536
 _LAST: Final = "commitlog"

@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = [
-    "DELAY_BUCKETS",
-    "HOUR_MS",
-    "NO_OFFSET",
-    "OTHER_TOPICS",
-    "TOPICS_MAX",
-    "Counts",
-    "TimeRange",
-    "size_bucket",
-    "size_bucket_start",
-]
-
 HOUR_MS: Final = 3_600_000
 TOPICS_MAX: Final = 50_000
 """Topics of which each is counted by itself; the rest is one, `OTHER_TOPICS`."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["CHECKING_GROUP", "HALF_TOPIC", "OP_TOPIC", "ROWS_MAX", "HalfMessages", "dangling"]
-
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"

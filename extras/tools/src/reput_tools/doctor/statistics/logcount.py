@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.statistics.reachedoffsets import ReachedOffset
     from reput_tools.offline import Engine
 
-__all__ = ["DAMAGES_MAX", "CountedLog", "count_log"]
-
 DAMAGES_MAX: Final = 1_000
 """Damages that are listed; those after them are counted."""
 _SPLITS_PER_JOB: Final = 3  # so that a slow last split keeps one core waiting, not all

@@ -18,8 +18,6 @@ from reput.log import (
     log_files,
 )
 
-__all__ = ["LogPart", "open_log"]
-
 _WINDOW_SIZE: Final = 4 << 20
 _FILES_OPEN: Final = 16
 

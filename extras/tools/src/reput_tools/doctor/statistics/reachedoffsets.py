@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ReachedOffset", "ReachedOffsetFinder"]
-
 
 @attrs.frozen
 class ReachedOffset:

@@ -28,8 +28,6 @@ from reput_tools.doctor.storereport.topictypes import (
 if TYPE_CHECKING:
     from reput_tools.offline import Committed
 
-__all__ = ["SCHEDULE_TOPIC", "Extents", "Waiting"]
-
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _LEVELS: Final = 18  # as many as RocketMQ has, unless it is configured otherwise
 Extents = Mapping[tuple[str, int], tuple[int, int]]

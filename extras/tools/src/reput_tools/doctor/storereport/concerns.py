@@ -14,8 +14,6 @@ from reput_tools.doctor.storereport.reportmodel import Concern
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import StoreReport
 
-__all__ = ["concerns_of"]
-
 _HOUR_MS: Final = 3_600_000
 _LAGS_MAX: Final = 5
 """Groups of which a concern names each."""

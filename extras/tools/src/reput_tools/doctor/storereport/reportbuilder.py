@@ -33,8 +33,6 @@ from reput_tools.offline import (
 if TYPE_CHECKING:
     from reput.log import Damage, Loss
 
-__all__ = ["make_report"]
-
 _WORTH_PROCESSES: Final = 256 << 20  # bytes; a smaller log is read before processes have begun
 
 

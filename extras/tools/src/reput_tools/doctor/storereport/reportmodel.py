@@ -8,26 +8,6 @@ import attrs
 
 from reput_tools.doctor.findings import Severity
 
-__all__ = [
-    "Bucket",
-    "Concern",
-    "DelayLevel",
-    "DueCount",
-    "GroupLag",
-    "HourCount",
-    "LogExtent",
-    "OpenTransaction",
-    "PluginPlace",
-    "QueueCount",
-    "QueueLag",
-    "RetryCount",
-    "Sizes",
-    "StoreReport",
-    "TimerWheel",
-    "TopicCount",
-    "Transactions",
-]
-
 
 @attrs.frozen
 class Concern:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.statistics.logcount import CountedLog
     from reput_tools.doctor.storereport.backlog import Extents, Waiting
 
-__all__ = ["damage_document", "extents_of", "notes_of", "tables_of"]
-
 _DAY_MS: Final = 24 * HOUR_MS
 _AGES: Final = (HOUR_MS, 6 * HOUR_MS, _DAY_MS, 3 * _DAY_MS, 7 * _DAY_MS, 30 * _DAY_MS, 90 * _DAY_MS)
 

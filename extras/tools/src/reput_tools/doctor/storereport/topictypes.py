@@ -11,8 +11,6 @@ from typing import Final
 from reput.record.layout import FILLER_TOPIC
 from reput_tools.offline import SYSTEM_PREFIXES, SYSTEM_TOPICS
 
-__all__ = ["DEAD_LETTER_PREFIX", "RETRY_PREFIX", "kind_of"]
-
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
 

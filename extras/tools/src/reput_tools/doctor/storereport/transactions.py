@@ -11,8 +11,6 @@ from reput_tools.doctor.storereport.reportmodel import OpenTransaction, Transact
 if TYPE_CHECKING:
     from reput.log import LogView
 
-__all__ = ["OLDEST_MAX", "transactions_of"]
-
 OLDEST_MAX: Final = 20
 """Open transactions that are named."""
 _REAL_TOPIC: Final = "REAL_TOPIC"

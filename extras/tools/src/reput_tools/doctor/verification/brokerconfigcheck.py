@@ -22,8 +22,6 @@ from reput_tools.doctor.verification.truncatedfiles import cut_json
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["check_settings"]
-
 _DIRECTORY: Final = "config"
 _SIZE_MAX: Final = 64 << 20
 _DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"

@@ -16,8 +16,6 @@ from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["NotCompared", "check_broker_files"]
-
 CHECKPOINT: Final = "checkpoint"
 CONFIG: Final = "config"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_tools.offline import Traces
 
-__all__ = ["check_checkpoint", "check_state"]
-
 _CHECKPOINT_SIZE: Final = 4096
 _USED_SIZE: Final = 48
 _TIME_MAX: Final = 253_402_300_800_000

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.verification.directorysurvey import Survey
     from reput_tools.offline import Difference, Engine, Rebuilt, TouchedMessage, Traces
 
-__all__ = ["DerivedChecked", "Usable", "check_derived", "usable_plugins"]
-
 _LIMIT: Final = 1_000
 """Differences of one file that are listed."""
 

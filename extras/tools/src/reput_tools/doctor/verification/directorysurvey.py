@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.files import Disk, Entry
     from reput_tools.offline import HidingDisk
 
-__all__ = ["COMMIT_LOG", "LogFile", "Survey", "add_misplaced", "missing_files", "survey"]
-
 COMMIT_LOG: Final = "commitlog"
 _MISSING_MAX: Final = 100  # missing files of one gap that are named
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Units = npt.NDArray[np.void]
 
-__all__ = ["check_dledger_index"]
-
 _UNIT: Final = np.dtype(
     [
         ("magic", ">i4"),  # 1; 0 of an entry that is not there yet

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_tools.offline import Engine
 
-__all__ = ["LogChecked", "check_log"]
-
 _WINDOW_SIZE: Final = 4 << 20
 _FILES_OPEN: Final = 16
 _SPLITS_PER_JOB: Final = 3  # so that a slow last split keeps one core waiting, not all

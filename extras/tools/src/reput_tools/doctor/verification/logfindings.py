@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.verification.logcheck import LogChecked
     from reput_tools.doctor.verification.logorder import OrderBreak
 
-__all__ = ["add_log_findings", "damaged_ranges"]
-
 _EXPECTED: Final = {
     "BAD_MAGIC": "a record, or the blank that closes a file",
     "BAD_SIZE": "a size that a record can have",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.verification.directorysurvey import Survey
     from reput_tools.offline import Traces
 
-__all__ = ["check_head"]
-
 
 def check_head(
     surveyed: Survey,

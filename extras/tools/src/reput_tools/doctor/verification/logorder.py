@@ -18,8 +18,6 @@ from reput_tools.offline.fillers import filler_count
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["LogOrder", "OrderBreak", "QueueRun", "TimeBreak", "join"]
-
 _BREAKS_MAX: Final = 1_000
 """Breaks of each kind that one split keeps; those after them are counted."""
 _BACK_MS: Final = 1_000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["Oddity", "PlausibilityCheck"]
-
 _ODDITIES_MAX: Final = 1_000
 _FLAGS: Final = 0x7FF  # bits of the system flag that have a meaning
 _AHEAD_MS: Final = 86_400_000  # how far a producer's clock may be ahead of the store's

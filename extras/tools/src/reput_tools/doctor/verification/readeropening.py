@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.findings import Findings
     from reput_tools.doctor.verification.directorysurvey import Survey
 
-__all__ = ["check_opening", "wrong_entries"]
-
 _SECOND: Final = 1000
 _TRIES: Final = 100  # items of which the message is looked for
 _ADVICE: Final = "see to the reason, and verify again"

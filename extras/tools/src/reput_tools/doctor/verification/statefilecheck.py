@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.log import StateFile
     from reput_tools.offline import Traces
 
-__all__ = ["check_own"]
-
 _LETTERS_MAX: Final = 64 << 20
 _STATE: Final = f"{OWN_DIRECTORY}/state"
 _PAGES_SIZE: Final = 2 * 4096  # bytes: each of the two slots of the state file takes pages

@@ -26,8 +26,6 @@ from reput_tools.offline import HidingDisk
 if TYPE_CHECKING:
     from reput_tools.doctor.verification.directorysurvey import Survey
 
-__all__ = ["mirror_of"]
-
 _CONFIG: Final = "config"
 _LEFT_OUT: Final = frozenset({"lock", OWN_DIRECTORY})
 _NOT_IN_OWN: Final = frozenset({"rebuild", "requests", "lock"})

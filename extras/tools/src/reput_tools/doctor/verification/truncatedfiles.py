@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.findings import Finding, Findings
     from reput_tools.doctor.verification.directorysurvey import Survey
 
-__all__ = ["check_sizes", "cut_json", "once_for_each_cut"]
-
 _UNENDED = ("Unterminated string", "a text without its end")  # of both parsers
 _WORDS: Final = ("true", "false", "null")
 

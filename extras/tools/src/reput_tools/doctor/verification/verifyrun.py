@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from reput_tools.doctor.verification.logcheck import LogChecked
     from reput_tools.offline import Engine, Traces
 
-__all__ = ["verify"]
-
 _SMALL: Final = 2 << 30
 """Bytes of a log that one process reads sooner than others have started."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from reput_tools.offline.closedstore.lockedstore import ClosedStore
 
-__all__ = ["add_topics", "topics_document"]
-
 _TABLE: Final = "topicConfigTable"
 _READ: Final = "readQueueNums"
 _PLAIN_READ: Final = plain_name(_READ)

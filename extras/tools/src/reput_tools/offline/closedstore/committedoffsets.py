@@ -21,8 +21,6 @@ from reput_tools.brokerfiles import BrokerDocument, change_time, offset_of, tabl
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["Committed", "read_consumer_offsets", "read_delay_offsets"]
-
 _CONSUMERS: Final = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS: Final = "delayOffset.json"
 _ENTRIES_MAX: Final = 200_000

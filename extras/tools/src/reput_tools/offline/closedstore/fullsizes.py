@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput.files import Disk, Entry
     from reput_tools.offline.closedstore.lockedstore import ClosedStore
 
-__all__ = ["fill"]
-
 _TIME: Final = re.compile("[0-9]{17}")
 """Names of index files, which say when the file was created."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Sections = Mapping[str, Mapping[str, Any]]
 
-__all__ = ["Traces", "inspect_store"]
-
 _RECOVERED_FILES: Final = 10
 """Log files, the newest, of which a broker 5.4 or later derives the queues."""
 # Made by RocketMQ 5 and by no release before it.

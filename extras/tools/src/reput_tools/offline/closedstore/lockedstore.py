@@ -40,8 +40,6 @@ from reput_tools.offline.closedstore.inspection import Traces
 if TYPE_CHECKING:
     from reput.storefiles import StoredPluginState
 
-__all__ = ["ClosedStore", "lock_store"]
-
 _WINDOW_SIZE: Final = 1 << 20
 _FILES_OPEN: Final = 4
 _ELSEWHERE: Final = (

@@ -16,8 +16,6 @@ from reput.files import OWN_DIRECTORY, Disk, Entry, is_system_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["HidingDisk", "misplaced"]
-
 _ABOVE: Final = frozenset({"checkpoint", "abort", "abort.bak", "lock", "timerwheel"})
 _BELOW: Final = frozenset(
     {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[int, int], npt.NDArray[np.int64]]
 
-__all__ = ["Unaligned", "align"]
-
 _CHUNK: Final = 1 << 16  # rows compared at a time
 _CHUNK_MIN: Final = 1 << 10  # after a difference, as the next may be near
 _WINDOWS: Final = (32, 256, 2_048)  # rows in which a place is looked for where both are equal again

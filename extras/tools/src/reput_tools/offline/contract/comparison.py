@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.log import LogView
 
-__all__ = ["Compared", "Comparison", "Difference", "TouchedMessage"]
-
 
 @attrs.frozen
 class TouchedMessage:

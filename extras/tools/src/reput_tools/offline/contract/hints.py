@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from numpy import int64
 
-__all__ = ["RecordHints"]
-
 
 @attrs.frozen(eq=False)
 class RecordHints:

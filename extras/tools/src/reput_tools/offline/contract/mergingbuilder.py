@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.offline.logsplits import Split
 
-__all__ = ["MergingBuilder"]
-
 State = TypeVar("State")
 
 

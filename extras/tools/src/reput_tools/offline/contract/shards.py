@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.offline.logsplits import Split
 
-__all__ = ["NotSplittableError", "ShardBuilder", "ShardScan"]
-
 
 @attrs.define(eq=False, slots=False)
 class NotSplittableError(ReputError):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_tools.offline.contract.comparison import Comparison, Difference
 
-__all__ = ["explained"]
-
 _SHOWN: Final = 16  # bytes of a difference that are shown in hex
 _NO_FILE: Final = "no file"
 

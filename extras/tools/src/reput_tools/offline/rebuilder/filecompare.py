@@ -14,8 +14,6 @@ from reput_tools.offline.contract.comparison import Difference
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["built_sizes", "compare", "extent"]
-
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes at the start by which files are recognised
 _ALIKE_MIN: Final = 24  # of these bytes, for a file whose head is damaged

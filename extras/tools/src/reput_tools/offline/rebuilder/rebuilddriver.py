@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from reput_tools.offline.contract.shards import ShardBuilder
     from reput_tools.offline.taskengine.engine import Engine
 
-__all__ = ["Rebuilt", "run_rebuild"]
-
 logger = logging.getLogger(__name__)
 
 _SPLITS_PER_JOB = 3  # so that a slow last split keeps one core waiting, not all

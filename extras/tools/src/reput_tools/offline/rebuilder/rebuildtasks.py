@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput_tools.offline.logsplits import Split
 
-__all__ = [
-    "BuildTask",
-    "OrderTask",
-    "Ordered",
-    "ScanTask",
-    "Scanned",
-    "TaskFailedError",
-    "parts_directory",
-    "run_task",
-]
-
 
 @attrs.define(eq=False, slots=False)
 class TaskFailedError(ReputError):

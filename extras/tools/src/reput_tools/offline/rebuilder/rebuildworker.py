@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_tools.offline.contract.shards import ShardBuilder, ShardScan
 
-__all__ = ["Job", "Worker"]
-
 _WINDOW_SIZE = 4 << 20
 _FILES_OPEN = 16
 

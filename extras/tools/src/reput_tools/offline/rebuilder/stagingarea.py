@@ -18,8 +18,6 @@ from reput.files import OWN_DIRECTORY, is_read_only
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["StagingArea"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ctypes import Array
     from multiprocessing.sharedctypes import Synchronized
 
-__all__ = ["Engine", "LocalEngine", "ProcessEndedError", "Task", "Work"]
-
 _LOOK_SECONDS = 0.2  # interval between updates of the bar while no task ends
 _SAFE_PATH = "PYTHONSAFEPATH"
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"

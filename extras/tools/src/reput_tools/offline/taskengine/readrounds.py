@@ -17,8 +17,6 @@ from reput_tools.offline.logsplits import Split
 if TYPE_CHECKING:
     from reput_tools.offline.taskengine.engine import Engine, Work
 
-__all__ = ["LogPlace", "SplitTask", "read_in_rounds"]
-
 
 class LogPlace(Protocol):
     """Which log a split belongs to; equal for splits of one log."""

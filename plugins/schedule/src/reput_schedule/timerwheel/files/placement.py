@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Booleans = npt.NDArray[np.bool_]
 
-__all__ = ["Parked", "numbers_of", "parked_rows", "place"]
-
 _LATEST = 1 << 62  # ms; later times count as this one, so that no difference overflows
 _SURE_DIGITS = 18  # this many digits always fit in 63 bits
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Records = npt.NDArray[np.void]
 
-__all__ = ["read_chain", "slot_ticks"]
-
 _WINDOW_MIN = 16
 _WINDOW_MAX = 1 << 14
 

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = [
-    "CheckpointRecord",
-    "Mark",
-    "Recent",
-    "TimerCheckpoint",
-    "decode_broker_check",
-    "decode_check",
-    "encode_check",
-    "with_whole_log",
-]
-
 Mark = tuple[int, int]
 """Read time in ms and physical offset: messages below both are delivered."""
 _RECENT_MAX = 256

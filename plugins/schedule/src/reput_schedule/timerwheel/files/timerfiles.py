@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TimerFiles"]
-
 _NO_LIMIT: Final = 1 << 62  # a physical offset above every log
 _RECORDS_LOOKED_FOR: Final = 4096  # of the end of the timer log, on the wheel of a closed store
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TimerLog"]
-
 _OPEN_FILES = 16
 _CHUNK = 1 << 16  # records read at once by a scan: 3.4 MB
 _LEAST_PER_FILE = 2

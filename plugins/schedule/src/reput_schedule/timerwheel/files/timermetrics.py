@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Records = npt.NDArray[np.void]
 
-__all__ = ["TimerMetrics"]
-
 _TOPICS_MAX = 1 << 16
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["Chain", "Pages", "Wheel"]
-
 _PAGE_SIZE = 4096
 _SLOTS_PER_PAGE = _PAGE_SIZE // SLOT_SIZE
 _LOOK_AHEAD = (256, 1 << 16)  # slots examined in order before the whole wheel is

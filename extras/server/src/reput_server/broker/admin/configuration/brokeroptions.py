@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.broker.liveoptions import LiveOptions
 
-__all__ = ["CHANGES", "change", "settings_of"]
-
 _HOUR_MS: Final = 3_600_000
 _UNIT_SIZE: Final = 20
 _INT_MAX: Final = (1 << 31) - 1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
-__all__ = ["ConfigurationHandlers"]
-
 logger = logging.getLogger(__name__)
 
 

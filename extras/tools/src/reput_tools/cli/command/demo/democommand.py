@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Queue = tuple[str, int]
 
-__all__ = ["demo"]
-
 _CHUNK = 5_000  # messages that are put at a time
 _GROUP = 100_000  # messages that are in memory at a time
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from reput.record import Message
 
-__all__ = ["QueueSum", "add_to_sums", "orders"]
-
 _TOPICS = ("orders", "orders", "payments", "shipments", "audit")  # orders are the busiest
 _EVENTS = ("created", "paid", "packed", "shipped", "delivered", "returned")
 _CITIES = ("Osaka", "São Paulo", "Zürich", "深圳", "Nairobi", "Reykjavík")

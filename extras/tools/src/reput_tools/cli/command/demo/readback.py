@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from reput import Store
 
-__all__ = ["Amount", "Check", "check"]
-
 Queue = tuple[str, int]
 Units = list[tuple[int, int]]
 

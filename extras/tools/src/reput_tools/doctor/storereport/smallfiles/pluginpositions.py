@@ -11,8 +11,6 @@ from reput_tools.doctor.storereport.reportmodel import PluginPlace
 if TYPE_CHECKING:
     from reput_tools.offline import Traces
 
-__all__ = ["plugin_places"]
-
 
 def plugin_places(
     traces: Traces, end_offset: int, tell: Callable[[str], None]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
 
-__all__ = ["TIMER_TOPIC", "WheelContents", "read_wheel"]
-
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 _SLOT_DTYPE: Final = np.dtype(
     [

@@ -12,8 +12,6 @@ from reput_tools.doctor.statistics.counts import HOUR_MS
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import HourCount
 
-__all__ = ["Series", "hour_series", "sparkline"]
-
 _DAY: Final = 24
 _UNITS: Final = (
     (1, "hour"),

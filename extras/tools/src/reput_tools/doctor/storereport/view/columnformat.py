@@ -15,8 +15,6 @@ from reput_tools.doctor.storereport.concerns import format_age
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import StoreReport
 
-__all__ = ["Age", "Field", "Moment", "Place", "moment", "print_rows", "rows_table"]
-
 _PAGE_ROWS: Final = 500
 
 

@@ -11,8 +11,6 @@ from reput_tools.doctor.storereport.concerns import format_age
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import Bucket
 
-__all__ = ["age_label", "delay_label", "first_message", "size_label"]
-
 
 def age_label(bucket: Bucket) -> str:
     """Return what a bucket of ages is called."""

@@ -35,8 +35,6 @@ from reput_tools.doctor.storereport.view.tablecolumns import (
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import DueCount, StoreReport, TimerWheel
 
-__all__ = ["report_page"]
-
 _BARS: Final = 12
 _COLUMNS: Final = 120
 _HOUR_MS: Final = 3_600_000

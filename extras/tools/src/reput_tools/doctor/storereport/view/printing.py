@@ -34,8 +34,6 @@ from reput_tools.doctor.storereport.view.tablecolumns import (
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import Bucket, Concern, StoreReport
 
-__all__ = ["print_report"]
-
 _ROWS: Final = 15
 """Rows of a table; JSON and the page have all."""
 _BAR: Final = 24

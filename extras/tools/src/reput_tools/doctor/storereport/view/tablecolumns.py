@@ -11,17 +11,6 @@ from reput_tools.doctor.storereport.view.labels import first_message
 if TYPE_CHECKING:
     from reput_tools.doctor.storereport.reportmodel import GroupLag, QueueCount
 
-__all__ = [
-    "DAMAGES",
-    "GROUPS",
-    "LEVELS",
-    "OPEN_TRANSACTIONS",
-    "PLUGINS",
-    "QUEUES",
-    "RETRIES",
-    "TOPICS",
-]
-
 
 def _remarks(lag: GroupLag) -> str:
     """Return what is odd about a group's places, in words."""
