@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput_client.remoting import BodyError, parse_body
 from reput_tools.brokerfiles import BareKey, decode, encode
 
 FILE = """{
@@ -58,6 +59,7 @@ def test_without_bare_keys_it_is_the_json_that_everyone_writes(document):
         b"{} x",
         b'{"a":Infinity}',
         b"[-Infinity]",
+        b'{"a":1e400,"offsetTable":{}}',
     ],
 )
 def test_what_is_no_document_is_a_value_error(data):
@@ -69,7 +71,7 @@ def test_not_a_number_is_null_as_for_a_broker():
     assert decode(b'{"a":NaN,"b":1}') == {"a": None, "b": 1}
 
 
-@pytest.mark.parametrize("key", ["\0", "\0x", "\0\0", "\0-", "\0--5", "\0\u0663"])
+@pytest.mark.parametrize("key", ["\0", "\0x", "\0\0", "\0-", "\0--5", "\0\u0663", "\0005", "\0-5"])
 def test_a_key_that_begins_with_a_zero_character_stays_a_text(key):
     data = encode({"a": {key: 1}})
 
@@ -77,3 +79,9 @@ def test_a_key_that_begins_with_a_zero_character_stays_a_text(key):
 
     assert found == {"a": {key: 1}}
     assert encode(found) == data
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "Infinity", "-Infinity", "1e400D"])
+def test_a_body_has_no_number_that_a_document_cannot_have(number):
+    with pytest.raises(BodyError, match=r"body"):
+        parse_body(f'{{"a":{number}}}'.encode(), "a body")

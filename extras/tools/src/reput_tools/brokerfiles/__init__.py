@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reput_tools.brokerfiles.errors import DatabaseDocumentError as DatabaseDocumentError
     from reput_tools.brokerfiles.errors import UnreadableDocumentError as UnreadableDocumentError
     from reput_tools.brokerfiles.looseparser import read_loosely as read_loosely
+    from reput_tools.brokerfiles.looseparser import strict_decoder as strict_decoder
     from reput_tools.brokerfiles.loosevalues import flag_of as flag_of
     from reput_tools.brokerfiles.loosevalues import integer_of as integer_of
     from reput_tools.brokerfiles.loosevalues import member_of as member_of

@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from reput_client.remoting.bodies.queuename import QueueName, queue_of
 from reput_client.remoting.errors import BodyError
-from reput_tools.brokerfiles import read_loosely
+from reput_tools.brokerfiles import read_loosely, strict_decoder
 
 _plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-# NaN and Infinity count as null, as in RocketMQ.
-_decode: Final = json.JSONDecoder(parse_constant=lambda _: None).decode
+_decode: Final = strict_decoder()
 
 
 def parse_body(body: bytes, what: str) -> Any:
