@@ -143,6 +143,36 @@ def test_notes_with_a_wrong_end_cost_no_message(tmp_path, later, numbers):
         assert bodies(store) == (everything(11 + later), [])
 
 
+@pytest.mark.parametrize("is_compacted", [True, False])
+@pytest.mark.parametrize("is_trimmed", [True, False])
+def test_the_copy_of_a_record_that_the_log_lost_at_its_end_stays(
+    tmp_path, is_trimmed, is_compacted
+):
+    root = made(tmp_path / "store", 60)
+    with open_store(root) as store:
+        if is_compacted:
+            store.plugin("compaction").compact()
+        kept = bodies(store)[0]
+    if is_trimmed:
+        trimmed(root)
+    path = max((root / "commitlog").glob("0*"))
+    data = path.read_bytes().rstrip(b"\0")
+    last = data.rindex(b"body 59") - 84 - 4  # a record of 4 + 84 bytes before its body
+    assert data[last + 4 : last + 8] == bytes.fromhex("daa320a7")
+    with open(path, "r+b") as file:
+        file.seek(last)
+        file.write(bytes(len(data) - last))
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (kept, [])
+        put(store, [60])
+    for _ in range(2):
+        with open_store(root) as store:
+            assert bodies(store) == ([*kept, b"body 60"], [])
+            assert [each.body for each in store.read("t", 0, 60, 1)] == [b"body 60"]
+
+
 @pytest.mark.parametrize("directory", [log_of, queue_of])
 def test_what_is_missing_and_older_than_the_log_is_told(tmp_path, directory):
     root = made(tmp_path / "store", 60)

@@ -8,6 +8,7 @@ are needed; and damaged messages are dispatched from the log again, as far as it
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ def finish_replacement(
     clear_work_area(disk, places)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)  # `_lost_to` is kept in the object's dictionary
 class QueueRecovery:
     """Recovers one queue of a store that is open for writing: first `load`, then `run`."""
 
@@ -348,6 +349,8 @@ class QueueRecovery:
             logger.warning("compacted messages are of another log file=%s", self.queue.places.log)
             self._need(self._log_begins)
             self.limit = self._log_begins
+        elif self._lost_to > self.context.log.max_physical_offset:
+            self._keep_lost()
         for pair in reversed(self.queue.pairs):
             if pair.count == 0:
                 continue
@@ -389,7 +392,7 @@ class QueueRecovery:
         """Return whether the log has another record where one of the last compacted ones stood.
 
         Or ends before it: only messages that are on disk are compacted. A damaged record proves
-        nothing.
+        nothing, nor does a lost one.
         """
         log, compacted = self.context.log, self.queue.checkpoint
         for pair in reversed(self.queue.pairs[-_LAST_PAIRS:]):
@@ -400,13 +403,47 @@ class QueueRecovery:
             for row in np.flatnonzero(wanted)[: -_LAST_RECORDS - 1 : -1].tolist():
                 unit, end = units[row], int(notes["end_offset"][row])
                 if end > log.max_physical_offset:
-                    return True
+                    if end > self._lost_to:
+                        return True
+                    continue
                 begin = end - int(unit["size"])
                 view = log.read_message(begin) if begin >= self._log_begins else None
                 if view is not None and not FILLER_TOPIC.startswith(view.topic):
                     found = view.queue_offset, view.store_timestamp
                     return found != (unit["queue_offset"], unit["store_timestamp"])
         return False
+
+    @functools.cached_property
+    def _lost_to(self) -> int:
+        """Where the log ended at least before it lost its end; its end if it has lost nothing."""
+        context = self.context
+        recorded = None if context.recovery == "rocketmq" else context.recorded()
+        end = context.log.max_physical_offset
+        return end if recorded is None else max(recorded.physical_offset, end)
+
+    def _keep_lost(self) -> None:
+        """Keep messages of which the log has lost its copy, with its end.
+
+        They count as older than the log: others get their places there. They stay in their order,
+        so none before them is cut, and the log gives none of their queue offsets again.
+        """
+        end, is_kept = self.context.log.max_physical_offset, False
+        for pair in self.queue.pairs:
+            notes = self.files.read_notes(pair, 0, pair.count)
+            units = self.files.read_units(pair, 0, pair.count)
+            lost = notes["queue_offset"] == units["queue_offset"]
+            lost &= (notes["end_offset"] > end) & (notes["end_offset"] <= self._lost_to)
+            if lost.any():
+                logger.warning("messages that the log lost are kept file=%s", pair.log.path)
+                notes["end_offset"][lost] = OLDER
+                self.queue.write_notes(pair, notes)
+                is_kept = True
+        if is_kept:
+            self.limit = end
+            queue = self.queue.topic, self.queue.queue_id
+            self.context.queue_floors.keep({queue: self.queue.max_offset})
+            # Before the progress falls, by which the messages are known to be of this log.
+            self.files.unflushed.flush()
 
     def _remove_empty_ones(self) -> None:
         for pair in self.queue.pairs:
