@@ -39,10 +39,9 @@ def disk(tmp_path):
     return RecordingDisk(tmp_path)
 
 
-def run_in(root, disk, *, writable=True):
-    access = FileSet(
-        disk, FilePool(disk, write=writable), 3, writable=writable, scratch=str(root / "aside")
-    )
+def run_in(root, disk, *, writable=True, clean=True):
+    scratch, pool = str(root / "aside"), FilePool(disk, write=writable)
+    access = FileSet(disk, pool, 3, writable=writable, clean=clean, scratch=scratch)
     return RecordFiles(str(root / "runs" / "7"), access, record_size=4, per_file=3, depth=1), access
 
 
@@ -103,6 +102,37 @@ def test_a_run_that_begins_elsewhere_has_no_file_of_the_old_one_after_a_power_cu
     assert disk.done[: len(gone)] == gone
     assert (disk.done[len(gone) :][:1] == [("flush", "runs/7")]) == waits
     assert ("rename", f"runs/7/{4 * base:020d}") in disk.done[len(gone) :]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_removals_wait_for_those_of_a_killed_process(tmp_path, disk, clean):
+    run, _ = run_in(tmp_path, disk)
+    for base in (0, 3, 6):
+        run.make(base)
+    run.remove(6)  # and killed before it was on disk
+    after, _ = run_in(tmp_path, disk, clean=clean)
+    after.bases = (0, 3)
+    disk.done.clear()
+
+    after.remove(3)
+
+    waits = [] if clean else [("flush", "runs/7")]
+    assert disk.done == [*waits, ("remove", "runs/7/00000000000000000012")]
+
+
+@pytest.mark.parametrize(("name", "waits"), [("7", True), ("8", False)])
+def test_a_first_file_waits_for_removals_of_a_killed_process(tmp_path, disk, name, waits):
+    run, access = run_in(tmp_path, disk)
+    run.make(0)
+    run.remove(0)
+    _, access = run_in(tmp_path, disk, clean=False)
+    path = str(tmp_path / "runs" / name)
+    after = RecordFiles(path, access, record_size=4, per_file=3, depth=1)
+    disk.done.clear()
+
+    after.make(3)
+
+    assert (("flush", f"runs/{name}") in disk.done) == waits
 
 
 def test_a_cleared_tail_is_zero_and_comes_to_disk(tmp_path, disk):

@@ -59,6 +59,50 @@ def disk():
     return BusyDisk()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_removals_and_a_first_file_wait_for_removals_of_a_killed_process(tmp_path, count):
+    """Else a power cut could leave a gap, or files of both runs."""
+    disk = NamesDisk()
+    index = index_in(tmp_path, disk, 10, 21)
+    for _ in range(count):
+        index.make(T)
+        index.append(keys(0, 20))
+    index.remove(index.files[-1])  # and killed
+    after = index_in(tmp_path, disk, 10, 21)
+    after.load()
+    after.note_killed()
+    disk.done.clear()
+
+    if after.files:
+        after.remove(after.files[0])
+    else:
+        after.make(T + 9_000)
+
+    assert disk.done[0] == "flush"
+    index.pool.close()
+    after.pool.close()
+
+
+class NamesDisk(BusyDisk):
+    """Notes changes of names, and flushes of directories."""
+
+    def __init__(self):
+        super().__init__()
+        self.done = []
+
+    def rename(self, source, target):
+        super().rename(source, target)
+        self.done.append("rename")
+
+    def remove(self, path):
+        super().remove(path)
+        self.done.append("remove")
+
+    def flush_directory(self, path):
+        super().flush_directory(path)
+        self.done.append("flush")
+
+
 def test_a_file_that_fills_up_during_a_flush_is_vouched_for_by_the_next_one(tmp_path, disk):
     """Its last items came behind the flush: a power cut may take them."""
     index = index_in(tmp_path, disk, 10, 21)

@@ -107,6 +107,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.queue_floors.floor,
             writable=context.writable,
             grows=context.grows,
+            clean=context.clean,
             scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         self._batches = BatchQueues(context, pool, self.queues, context.batch_topics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from reput.log import Loss
 
 logger = logging.getLogger(__name__)
+
+_UNKNOWN: Final = -1  # of a file that a process may have removed before it was killed
 
 
 @attrs.define(eq=False, repr=False)
@@ -37,6 +39,8 @@ class FileSet:
     writable: bool = attrs.field(kw_only=True)
     grows: bool = attrs.field(default=False, kw_only=True)
     """Whether the last file of a run ends after its last record (`StoreContext.grows`)."""
+    clean: bool = attrs.field(default=True, kw_only=True)
+    """Whether the last writer closed the store, so that all removals of files are on disk."""
     scratch: str = attrs.field(default="", kw_only=True)
     """Temporary path at which files are made; next to the file when left out."""
     unflushed: DirtyFiles[str] = attrs.field(init=False)
@@ -95,7 +99,7 @@ class RecordFiles:
         self.bases: tuple[int, ...] = ()
         self.shared = shared
         self._depth = depth
-        self._removed: int | None = None
+        self._removed: int | None = None if shared.clean else _UNKNOWN
         """Base of the file removed last, whose name may be there again after a power cut."""
         # Bases, base and path of the file that was named last, as nearly every read is in it.
         # The bases are None if it is not known whether the file is among them.
@@ -192,6 +196,8 @@ class RecordFiles:
                 shared.fill(self.path(before), size)
             size = self.record_size
         if not self.bases:
+            if self._removed == _UNKNOWN and not shared.disk.exists(self.directory):
+                self._removed = None
             shared.disk.make_directory(self.directory)
             if self._removed not in (None, base):
                 # The new run begins elsewhere than the old one ended: a power cut must not leave

@@ -56,6 +56,8 @@ class RecoveryReport:
             The physical offset from which on messages are needed.
         """
         index, log = self._index, self._log
+        if not clean:
+            index.note_killed()
         self._give_size()
         # Damage first: a file must not be removed as an old one because its header is wrong.
         is_doubtful = self._drop_behind_damage(clean=clean) or not clean

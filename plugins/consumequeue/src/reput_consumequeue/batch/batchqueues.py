@@ -127,6 +127,7 @@ class BatchQueues:
                 self.pool,
                 UNITS_PER_FILE,
                 writable=context.writable,
+                clean=context.clean,
                 scratch=context.directory(OWN_DIRECTORY, "batchconsumequeue-file"),
             )
         return self._files

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from reput_index.batchkeys import HashedKeys
 
 logger = logging.getLogger(__name__)
+
+_UNKNOWN: Final = "?"  # of a file that a process may have removed before it was killed
 
 
 @attrs.define(eq=False, repr=False)
@@ -56,7 +58,7 @@ class IndexFiles:
     _writing: threading.Lock = attrs.field(factory=threading.Lock)
     _unflushed: DirtyFiles[IndexFile] = attrs.field(init=False)
     _removed: str = attrs.field(default="", init=False)
-    """Path of the last file of all, whose removal may not be on disk; else empty."""
+    """Path of the last file of all, whose removal may not be on disk, or `_UNKNOWN`; else empty."""
     _full_timestamps: list[int] = attrs.field(factory=list)
     """End times of full files flushed since `flushed_timestamp` was set."""
 
@@ -218,7 +220,7 @@ class IndexFiles:
             header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
-        if self._removed not in ("", path):
+        if not self.files and self._removed not in ("", path):
             # A power cut must not leave files of both names. With one name it leaves one of them,
             # which is cut again, as no progress was made with either. So this waits for no disk.
             self.disk.flush_directory(self.directory)
@@ -314,8 +316,15 @@ class IndexFiles:
                 break
             self.remove(self.files[0])
 
+    def note_killed(self) -> None:
+        """Note that a process was killed, whose last removal may not be on disk."""
+        self._removed = _UNKNOWN
+
     def remove(self, file: IndexFile) -> None:
         """Remove a file."""
+        if self._removed == _UNKNOWN:
+            self.disk.flush_directory(self.directory)
+            self._removed = ""
         with self.lock:
             self.files = tuple(other for other in self.files if other is not file)
         self._unflushed.forget(file)
