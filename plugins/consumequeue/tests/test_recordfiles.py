@@ -9,7 +9,7 @@ import pytest
 
 from reput.files import FilePool
 from reput_consumequeue.recordfiles import FileSet, RecordFiles
-from reput_testing import QuickDisk
+from reput_testing import QuickDisk, SimulatedDisk
 
 
 class RecordingDisk(QuickDisk):
@@ -118,6 +118,29 @@ def test_removals_wait_for_those_of_a_killed_process(tmp_path, disk, clean):
 
     waits = [] if clean else [("flush", "runs/7")]
     assert disk.done == [*waits, ("remove", "runs/7/00000000000000000012")]
+
+
+@pytest.mark.parametrize("base", [None, 12])
+def test_two_kills_and_a_power_cut_leave_one_run_of_files(tmp_path, base):
+    disk = SimulatedDisk(tmp_path)
+    run, access = run_in(tmp_path, disk)
+    for each in (0, 3, 6):
+        run.make(each)
+    access.unflushed.flush()
+    left = (0, 3) if base is None else ()
+    for each in [each for each in (6, 3, 0) if each not in left]:
+        run.remove(each)  # and killed before the last removal was on disk
+    after, _ = run_in(tmp_path, disk, clean=False)
+    after.bases = left
+
+    if base is None:
+        after.remove(3)  # and killed again
+    else:
+        after.make(base)
+
+    for state in disk.crash_states():
+        names = sorted(int(name[-20:]) // 12 for name in state.image() if "runs/7/0" in name)
+        assert names in ([], [0], [0, 1], [4]), str(state)
 
 
 @pytest.mark.parametrize(("name", "waits"), [("7", True), ("8", False)])
