@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shlex
@@ -59,22 +58,6 @@ def test_a_short_checkpoint_and_bytes_after_its_values_are_told(root):
     (root / "checkpoint").write_bytes(b"123")
     short = only(checked(root), "checkpoint.short")
     assert (short.position, short.found) == (3, "end of file at byte 3")
-
-
-def test_a_checkpoint_that_cannot_be_read_is_named_with_its_own_path(root, monkeypatch):
-    real = os.open
-
-    def refused(name, *args, **options):
-        if os.path.basename(name) == "checkpoint":
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(os, "open", refused)
-
-    with pytest.raises(PermissionError) as raised:
-        checked(root)
-
-    assert raised.value.filename == str(root / "checkpoint")
 
 
 def test_a_link_in_the_place_of_the_checkpoint_is_named(root):

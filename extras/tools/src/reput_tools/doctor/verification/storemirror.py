@@ -26,6 +26,7 @@ from reput_tools.offline import HidingDisk
 if TYPE_CHECKING:
     from reput_tools.doctor.verification.directorysurvey import Survey
 
+_CHECKPOINT: Final = "checkpoint"
 _CONFIG: Final = "config"
 _LEFT_OUT: Final = frozenset({"lock", OWN_DIRECTORY})
 _NOT_IN_OWN: Final = frozenset({"rebuild", "requests", "lock"})
@@ -71,7 +72,7 @@ def mirror_of(
         for name in surveyed.parts:
             if name in _SIZED:
                 _mirror_sized(surveyed, name, root, findings)
-            elif name not in _LEFT_OUT:
+            elif name not in _LEFT_OUT and not _is_unreadable(surveyed, name):
                 _mirror_visible(surveyed.disk, os.path.join(surveyed.root, name), root)
         if _CONFIG not in surveyed.parts:
             _mirror_config(surveyed, root)
@@ -81,11 +82,17 @@ def mirror_of(
             yield root
         except NotAFileError as error:
             raise NotAFileError(error.path.replace(root, surveyed.root)) from None
-        except OSError as error:
-            # The mirror is removed before anyone reads the error.
-            if isinstance(error.filename, str):
-                error.filename = error.filename.replace(root, surveyed.root)
-            raise
+
+
+def _is_unreadable(surveyed: Survey, name: str) -> bool:
+    """Whether it is the checkpoint, and cannot be read; then its check reports it."""
+    if name != _CHECKPOINT:
+        return False
+    try:
+        surveyed.disk.read_if_exists(os.path.join(surveyed.root, name), 1)
+    except OSError:
+        return True
+    return False
 
 
 def _mirror_visible(disk: Disk, path: str, target: str) -> None:
