@@ -566,6 +566,31 @@ def test_a_store_closed_while_others_wait_for_columns_goes_on_at_its_next_openin
     assert (reader.seen, reader.columns) == (offsets, reader.whole)
 
 
+@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 1})
+def test_an_opening_that_waits_for_queues_opens_the_plugin_whose_columns_they_wait_for(tmp_path):
+    class Queues(Reader):
+        @reput.hookimpl
+        def reput_queue_offsets(self):
+            return {}
+
+    class Full(Columns):
+        @reput.hookimpl
+        def reput_open(self, context):
+            self.open_count += 1
+            if self.open_count < 4:
+                raise OSError(errno.ENOSPC, "no space")
+
+    adds = Columns()
+    adds.failing["reput_open"] = OSError(errno.ENOSPC, "no space")
+    with open_with(tmp_path, adds, Queues()) as store:
+        offsets = put(store, 3)
+    adds, reader = Full(), Queues()
+    with open_with(tmp_path, adds, reader) as store:
+        assert store.wait_dispatched(10)
+
+    assert (reader.seen, reader.columns) == (offsets, reader.whole)
+
+
 def test_others_wait_while_a_plugin_that_adds_columns_is_closed_and_opened(tmp_path):
     closed, goes_on = threading.Event(), threading.Event()
 

@@ -100,8 +100,7 @@ class PluginRunner:
         self.is_flush_waiting = False
         """Whether the last flush found the disk full."""
         self.is_opened_again = False
-        """Whether it is broken because its opening found the disk full, and is opened again by the
-        thread that flushes plugins."""
+        """Whether it is broken because its opening found the disk full."""
         self.is_reopening = False
         """Whether it is closed, and opened in the same call of `PluginLifecycle.resume`."""
         self._fails_to_enrich = False
@@ -450,8 +449,7 @@ class PluginRunner:
             cut_to: the attribute `cut_to`, which holds for the next opening of the plugin, too.
         """
         text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
-        is_full = isinstance(why, BaseException) and is_disk_full(why)
-        self.is_opened_again = is_full and self._board.calls.threads
+        self.is_opened_again = isinstance(why, BaseException) and is_disk_full(why)
         with self._board.lock:
             self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
             self.last_error, self.cut_to = text, cut_to

@@ -181,7 +181,8 @@ class ReadGroup:
                         runner.advance(start, end)
             return
         for runner, _ in self.feed.enrichers:
-            if runner.is_opened_again:
+            # Without threads nothing opens it while somebody waits for messages here.
+            if runner.is_opened_again and self._board.calls.threads:
                 reason = f"plugin {runner.name!r}, which adds columns, is not open yet"
                 for each in here:
                     each.batch_failed(OSError(errno.ENOSPC, reason))

@@ -23,6 +23,8 @@ from reput.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from reput.dispatch.runtime.pluginrunner import PluginRunner
+    from reput.dispatch.storedpluginstates import StoredPluginState
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.logreader import StoreLog
     from reput.plugin.pluginset import PluginSet
@@ -120,17 +122,30 @@ def open_plugins(
     plugins = settings.plugins
     for name in plugins.plugins:
         record = locked.records.known(name)
-        file = found.places.get(name)
-        progress = log.min_physical_offset
-        if file is not None:
-            was_reput = locked.manifest is not None or locked.was_signed
-            progress = known_progress(log, file, locked.clean, found.report, was_reput)
         runner = opener.runner(plugins, name, record)
-        error = opener.open(runner, file, progress, clean=locked.clean, record=record)
-        if record.asked and error is None:
-            runner.suspend(Stopped.BY_USER)
+        open_plugin(opener, runner, locked, found, record, clean=locked.clean)
         board.runners[name] = runner
     return opener
+
+
+def open_plugin(
+    opener: PluginOpener,
+    runner: PluginRunner,
+    locked: LockedStore,
+    found: LogFindings,
+    record: StoredPluginState,
+    *,
+    clean: bool,
+) -> None:
+    """Open and recover one plugin: it runs then, is suspended as its user asked, or is broken."""
+    log, file = opener.log, found.places.get(runner.name)
+    progress = log.min_physical_offset
+    if file is not None:
+        was_reput = locked.manifest is not None or locked.was_signed
+        progress = known_progress(log, file, locked.clean, found.report, was_reput)
+    error = opener.open(runner, file, progress, clean=clean, record=record)
+    if record.asked and error is None:
+        runner.suspend(Stopped.BY_USER)
 
 
 def close_plugins(locked: LockedStore, plugins: PluginSet) -> None:

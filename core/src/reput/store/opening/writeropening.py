@@ -36,7 +36,7 @@ from reput.log.recovery.repair import Reflush, repair
 from reput.log.statefile import HEAD
 from reput.log.writer.commitlog import CommitLog
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
-from reput.store.opening.assembly import finished, open_plugins
+from reput.store.opening.assembly import finished, open_plugin, open_plugins
 from reput.store.opening.logstages import LogFindings, examine
 from reput.store.operations.activeplugins import ActivePlugins
 from reput.store.operations.puts import PutPath
@@ -46,6 +46,7 @@ from reput.store.processexit import close_at_exit, do_not_close_at_exit
 
 if TYPE_CHECKING:
     from reput.dispatch.pluginopener import PluginOpener
+    from reput.dispatch.runtime.pluginrunner import PluginRunner
     from reput.files.mappedfilequeue import MappedFileQueue
     from reput.log.reader.batchreader import CheckedRanges
     from reput.plugin.pluginset import PluginSet
@@ -277,8 +278,21 @@ def start_writing(
         found.wait_flushed()
         plugin_flusher.flush(patience)
 
-    def make_ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
-        queue_offsets = _queue_offsets(request, plugins, log, loop, flush, floors)
+    pause = settings.dispatch.retry_max_pause_ms / 1_000
+    opened_at: dict[str, float] = {}
+
+    def open_again(runner: PluginRunner) -> None:
+        # Others wait for the plugin's columns, and this thread for them; no other opens it yet.
+        if request.threads and time.monotonic() >= opened_at.get(runner.name, 0.0) + pause:
+            board.calls.close_plugin(runner.name, runner.hooks.close, board.stall_seconds)
+            record = locked.records.known(runner.name)
+            open_plugin(opener, runner, locked, found, record, clean=False)
+            opened_at[runner.name] = time.monotonic()
+
+    def make_ready(
+        plugins: PluginSet, open_again: Callable[[PluginRunner], None] = lambda runner: None
+    ) -> Mapping[tuple[str, int], int]:
+        queue_offsets = _queue_offsets(request, plugins, log, loop, flush, open_again, floors)
         found.wait_flushed()
         # Before the first put: a file that counts too many messages must not hide the next ones.
         _call_ready(opener, queue_offsets)
@@ -286,7 +300,7 @@ def start_writing(
 
     head = locked.head
     if settings.master is None:
-        log.start_writing(make_ready(plugins))
+        log.start_writing(make_ready(plugins, open_again))
     else:
         log.start_raw(head.note)
     active.use(plugins)
@@ -348,6 +362,7 @@ def _queue_offsets(
     log: CommitLog,
     loop: ReputLoop,
     flush: Callable[[float], object],
+    open_again: Callable[[PluginRunner], None],
     floors: QueueFloors,
 ) -> Mapping[tuple[str, int], int]:
     """Return next queue offsets: of a plugin that keeps queues, after it has caught up.
@@ -359,6 +374,9 @@ def _queue_offsets(
 
     def report(offset: int) -> None:
         nonlocal flushed_at
+        for runner, _ in loop.feed.enrichers:
+            if runner.is_opened_again:
+                open_again(runner)
         # A plugin that is far behind takes a while; flush now and then, in case this is
         # interrupted.
         if request.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
@@ -372,8 +390,8 @@ def _queue_offsets(
 
     knowing = dict(plugins.having("queue_offsets"))
     loop.wait(end, None, report, names={*knowing})
-    all_run = all(loop.board.runners[name].is_active for name in knowing)
-    offsets = checked_offsets(knowing.values()) if all_run else None
+    stopped = [name for name in knowing if not loop.board.runners[name].is_active]
+    offsets = None if stopped else checked_offsets(knowing.values())
     if offsets is None:
         offsets = count_queue_offsets(log)
     # Files that were rebuilt know no more than the log: raise to the floors, and past lost
