@@ -267,6 +267,30 @@ def test_the_unreadable_bytes_survive_a_power_cut_at_every_operation(tmp_path):
     assert count > 10
 
 
+def test_a_plugin_that_opens_leaves_the_change_of_another_alone(tmp_path):
+    """One opens again while another is between the new file and its name."""
+    opened = []
+
+    class Between(Disk):
+        def rename(self, source, target, **options):
+            opening = threading.Thread(target=finish)
+            opened.append(opening)
+            opening.start()
+            opening.join(0.05)  # long enough to remove the new file
+            super().rename(source, target, **options)
+
+    def finish():
+        document(tmp_path).finish_replacing(flush=False)
+
+    changed = document(tmp_path, disk=Between())
+    assert changed.change(put("one", 1))
+    for each in opened:
+        each.join()
+
+    assert opened
+    assert table_in(tmp_path / "f.json") == {"one": 1}
+
+
 def test_changes_on_two_threads_come_one_after_the_other(tmp_path):
     files = [document(tmp_path) for _ in range(3)]
 

@@ -276,7 +276,8 @@ class BrokerDocument:
         """Finish or undo a change that a crash has interrupted; before the first `read`."""
         names = [self.file_name, backup_of(self.file_name)]
         copies = [f"{each}{COPY_SUFFIX}" for each in names]
-        self.disk.finish_replacing(self.directory, *names, *copies, flush=flush)
+        with changing():  # another plugin may write the file now
+            self.disk.finish_replacing(self.directory, *names, *copies, flush=flush)
 
     def _write(self, document: dict[str, Any], before: _Version, bad: list[_Version]) -> None:
         data = encode(document)
