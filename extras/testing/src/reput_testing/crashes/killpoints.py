@@ -261,6 +261,8 @@ class _Map(mmap.mmap):
 def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """Copy a directory as it is now; zeros in a file take no room in the copy.
 
+    The copy of a directory that does not exist is empty.
+
     The store's ``lock`` is left empty: closing a descriptor of ``lock`` in the process that holds
     the lock could release it.
     """
@@ -272,7 +274,10 @@ def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -
         else:
             _copy_file(path, there)
 
-    shutil.copytree(source, target, copy_function=copy)
+    if os.path.isdir(source):
+        shutil.copytree(source, target, copy_function=copy)
+    else:
+        os.makedirs(target)
 
 
 def _copy_file(source: str, target: str) -> None:
