@@ -261,10 +261,8 @@ class _Map(mmap.mmap):
 def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """Copy a directory as it is now; zeros in a file take no room in the copy.
 
-    The copy of a directory that does not exist is empty.
-
-    The store's ``lock`` is left empty: closing a descriptor of ``lock`` in the process that holds
-    the lock could release it.
+    The copy of a directory that does not exist is empty. The store's ``lock`` is left empty:
+    closing a descriptor of ``lock`` in the process that holds the lock could release it.
     """
     lock = os.path.join(source, "lock")
 

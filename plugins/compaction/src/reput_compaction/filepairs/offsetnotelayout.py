@@ -10,8 +10,8 @@ stem from the lost part could not be found. One note per unit, integers big-endi
 
 The end offset is the physical offset after the record in the commit log. It is -1 for a record that
 was already older than the log when it was first looked for there, or that the log has lost with its
-end. A note counts only if it states
-the queue offset of its unit: RocketMQ, which knows no notes, may have changed the units.
+end. A note counts only if it states the queue offset of its unit: RocketMQ, which knows no notes,
+may have changed the units.
 """
 
 from __future__ import annotations

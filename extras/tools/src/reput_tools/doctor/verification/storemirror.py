@@ -60,7 +60,6 @@ def mirror_of(
 
     Raises:
         NotAFileError: a directory is in place of a file; the error names the store's file.
-        OSError: a file cannot be read; the error names the store's file.
     """
     with tempfile.TemporaryDirectory(prefix="reput-verify-", dir=scratch) as directory:
         root = os.path.join(directory, "store")
